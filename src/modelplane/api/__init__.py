@@ -1,0 +1,1 @@
+"""The kinds of the API: types, defaults, bounds, rules. Imports nothing else of ours."""

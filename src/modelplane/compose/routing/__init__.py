@@ -1,0 +1,1 @@
+"""Front doors, endpoints and routes."""

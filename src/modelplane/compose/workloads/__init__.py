@@ -1,0 +1,1 @@
+"""What a ModelReplica becomes on its cluster: workloads, claims, pool, picker, route."""

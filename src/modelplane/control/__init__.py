@@ -1,0 +1,1 @@
+"""The reconciler: watch caches, the read index, the ledger, apply and prune, deletion."""

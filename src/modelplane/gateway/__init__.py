@@ -1,0 +1,1 @@
+"""Gateway API objects to the configuration of real Envoy processes."""

@@ -1,0 +1,1 @@
+"""The one seam to any Kubernetes API: client, kubeconfig, watch caches, errors."""

@@ -1,0 +1,1 @@
+"""Who goes where, and why: pure functions over one frozen snapshot of the fleet."""

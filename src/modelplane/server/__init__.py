@@ -1,0 +1,1 @@
+"""The embedded API server: Kubernetes REST semantics over SQLite."""
