@@ -180,8 +180,8 @@ class After(msgspec.Struct, frozen=True):
 class Composition(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of one pass.
 
-    Only a ``complete`` pass may drop a child: an incomplete one adds and updates, and keeps everything that was there.
-    `Composition.hold` changes no child at all and only writes conditions and status. ``status`` None leaves the status fields alone.
+    Only a ``complete`` pass may drop a child: an incomplete one adds and updates, and keeps what was there.
+    `Composition.hold` changes no child and only writes conditions and status. ``status`` None leaves the status fields alone.
     """
 
     HOLD: ClassVar[str] = "hold"
