@@ -1,0 +1,34 @@
+"""What every room's tests share: waiting on conditions instead of on the clock."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import pytest
+
+
+class Eventually(Protocol):
+    """Waits until the condition holds and returns its (true) value; fails with what it saw last."""
+
+    async def __call__(self, condition: Callable[[], object], within: float = 20.0) -> object: ...
+
+
+@pytest.fixture
+def eventually() -> Eventually:
+    async def wait(condition, within=20.0):  # type: ignore[no-untyped-def]
+        deadline = time.monotonic() + within
+        while True:
+            seen = condition()
+            if inspect.isawaitable(seen):
+                seen = await seen
+            if seen:
+                return seen
+            if time.monotonic() > deadline:
+                pytest.fail(f"still {seen!r} after {within:g} s: {inspect.getsource(condition).strip()}")
+            await asyncio.sleep(0.01)
+
+    return wait
