@@ -1,0 +1,123 @@
+"""Keeps the processes of a local fleet running: start, notice an end at once, start again, stop in order.
+
+Deliberately small: it knows argument vectors and readiness, nothing of Kubernetes. A unit that was left running by a crashed
+supervisor is adopted by pid and start time; the trade is that its exit status is unknown, so every end counts alike.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from modelplane import processes
+from modelplane.errors import PermanentError
+
+log = logging.getLogger(__name__)
+
+FIRST_DELAY = 0.1
+LONGEST_DELAY = 5.0
+STEADY = 10.0
+"""Seconds that a unit has to live before the next restart is a first one again."""
+
+
+class Unit(msgspec.Struct, frozen=True, kw_only=True):
+    """A supervised process. ``ready`` returns once it does its job; ``grace`` is how long SIGTERM may take, in seconds."""
+
+    name: str
+    argv: tuple[str, ...]
+    log: Path
+    record: Path
+    ready: Callable[[], Awaitable[None]] | None = None
+    env: Mapping[str, str] = {}
+    grace: float = 8.0
+
+
+class UnitFailed(PermanentError):
+    """A unit never became ready; the message has the end of its log."""
+
+
+class Supervisor:
+    """Runs units until stopped. All methods belong to one event loop."""
+
+    def __init__(self) -> None:
+        self._units: dict[str, Unit] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._running: dict[str, processes.Record] = {}
+        self._deaths: dict[str, int] = {}
+
+    @property
+    def running(self) -> Mapping[str, processes.Record]:
+        """The processes of now, by unit."""
+        return dict(self._running)
+
+    async def start(self, unit: Unit, *, within: float = 30.0) -> None:
+        """Adopt or start the unit, keep it running from now on, and return when it is ready.
+
+        Raises `UnitFailed` when it is not ready in time or keeps ending.
+        """
+        self._units[unit.name] = unit
+        self._deaths[unit.name] = 0
+        self._tasks[unit.name] = asyncio.create_task(self._keep(unit), name=f"unit {unit.name}")
+        if unit.ready is None:
+            return
+        ready = asyncio.ensure_future(unit.ready())
+        deadline = time.monotonic() + within
+        try:
+            while not ready.done():
+                await asyncio.wait((ready,), timeout=0.1)
+                if self._deaths[unit.name] >= 3 or time.monotonic() > deadline:
+                    raise UnitFailed(f"{unit.name} did not become ready; the end of {unit.log}:\n{tail(unit.log)}")
+            await ready
+        finally:
+            ready.cancel()
+
+    async def _keep(self, unit: Unit) -> None:
+        delay = FIRST_DELAY
+        while True:
+            record = processes.recall(unit.record)
+            if record is None or record.argv != unit.argv:
+                if record is not None:
+                    await processes.stop(record, grace=unit.grace)
+                record = processes.spawn(unit.argv, log=unit.log, env=unit.env)
+                processes.remember(unit.record, record)
+            began = time.monotonic()
+            self._running[unit.name] = record
+            await processes.ended(record)
+            self._running.pop(unit.name, None)
+            self._deaths[unit.name] += 1
+            lived = time.monotonic() - began
+            delay = FIRST_DELAY if lived > STEADY else min(delay * 2, LONGEST_DELAY)
+            log.warning("%s ended after %.1f s; starting it again in %.1f s", unit.name, lived, delay)
+            await asyncio.sleep(delay)
+
+    async def stop(self, *names: str) -> None:
+        """Stop the named units at the same time and forget them."""
+        await asyncio.gather(*(self._stop(name) for name in names))
+
+    async def _stop(self, name: str) -> None:
+        unit = self._units.pop(name, None)
+        task = self._tasks.pop(name, None)
+        if unit is None or task is None:
+            return
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        self._running.pop(name, None)
+        record = processes.recall(unit.record)
+        if record is not None:
+            await processes.stop(record, grace=unit.grace)
+        unit.record.unlink(missing_ok=True)
+
+
+def tail(path: Path, lines: int = 15) -> str:
+    """The last lines of a log."""
+    try:
+        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+    except FileNotFoundError:
+        return "(no log was written)"

@@ -1,0 +1,68 @@
+"""Units are kept running, adopted after a crash of the supervisor, and stopped for good when asked."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from modelplane import processes
+from modelplane.local.supervisor import Supervisor, Unit, UnitFailed
+from tests.conftest import Eventually
+
+
+def unit(tmp_path: Path, code: str = "import signal; signal.pause()", **kwargs: object) -> Unit:
+    return Unit(
+        name="pause",
+        argv=(sys.executable, "-c", code),
+        log=tmp_path / "pause.log",
+        record=tmp_path / "pause.json",
+        **kwargs,  # type: ignore[arg-type]
+    )
+
+
+async def test_a_killed_unit_is_started_again(tmp_path: Path, eventually: Eventually) -> None:
+    supervisor = Supervisor()
+    await supervisor.start(unit(tmp_path))
+    await eventually(lambda: "pause" in supervisor.running)
+    first = supervisor.running["pause"]
+    os.kill(first.pid, 9)
+    await eventually(lambda: supervisor.running.get("pause") not in (None, first))
+    second = supervisor.running["pause"]
+    await supervisor.stop("pause")
+    assert not second.alive
+    assert not (tmp_path / "pause.json").exists()
+
+
+async def test_a_unit_left_by_a_crashed_supervisor_is_adopted(tmp_path: Path, eventually: Eventually) -> None:
+    left = processes.spawn(unit(tmp_path).argv, log=tmp_path / "pause.log")
+    processes.remember(tmp_path / "pause.json", left)
+    supervisor = Supervisor()
+    await supervisor.start(unit(tmp_path))
+    await eventually(lambda: supervisor.running.get("pause") == left)
+    await supervisor.stop("pause")
+    assert not left.alive
+
+
+async def test_a_unit_with_other_arguments_is_replaced(tmp_path: Path, eventually: Eventually) -> None:
+    left = processes.spawn((*unit(tmp_path).argv, "older"), log=tmp_path / "pause.log")
+    processes.remember(tmp_path / "pause.json", left)
+    supervisor = Supervisor()
+    await supervisor.start(unit(tmp_path))
+    await eventually(lambda: supervisor.running.get("pause") not in (None, left))
+    assert not left.alive, "two of one unit would fight over its port"
+    await supervisor.stop("pause")
+
+
+async def test_a_unit_that_cannot_run_says_why(tmp_path: Path) -> None:
+    async def never() -> None:
+        import asyncio
+
+        await asyncio.Event().wait()
+
+    supervisor = Supervisor()
+    with pytest.raises(UnitFailed, match="port is taken"):
+        await supervisor.start(unit(tmp_path, "raise SystemExit('port is taken')", ready=never))
+    await supervisor.stop("pause")
