@@ -1,31 +1,37 @@
-# One-word commands. Everything happens in a virtual environment of the checkout.
+# One-word commands. Everything happens in a virtual environment of the checkout; make, Python and its venv module are enough.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-STAMP  := $(VENV)/.installed
+PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test lint check types imports generate bench docs clean
+.PHONY: demo test lint types imports check generate bench docs clean
 
-$(STAMP): pyproject.toml
+# What `make demo` needs: the command and the local fleet.
+$(VENV)/.local: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[local]' --group dev
+	@$(PIP) install --editable '.[local]'
 	@touch $@
 
-demo: $(STAMP)
+# What developers need besides (dependency groups came with pip 25.1).
+$(VENV)/.dev: $(VENV)/.local
+	@$(PIP) install --upgrade 'pip>=25.1'
+	@$(PIP) install --editable '.[local]' --group dev
+	@touch $@
+
+demo: $(VENV)/.local
 	@$(BIN)/modelplane demo
 
-test: $(STAMP)
+test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto
 
-lint: $(STAMP)
+lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(STAMP)
+types: $(VENV)/.dev
 	$(BIN)/mypy
 
-imports: $(STAMP)
+imports: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 check: lint types imports
