@@ -3,6 +3,15 @@
 Two words carry the meaning for a reconciler: a *permanent* error waits for somebody to change an input, a *temporary*
 one is tried again. Everything raised on purpose is one of these; a message says what, where and what to do, and
 never carries a secret.
+
+    ModelplaneError
+      PermanentError
+        InvalidKubeconfig           a kubeconfig that cannot be used, with the field
+      TemporaryError
+      ApiError                      a Kubernetes API answered with a failure, or not at all
+        NotFound, AlreadyExists, Gone
+        Invalid (permanent), Forbidden, Unauthorized
+        Conflict, Throttled, ServerFailure, Unreachable (temporary)
 """
 
 from __future__ import annotations
@@ -22,3 +31,71 @@ class TemporaryError(ModelplaneError):
     def __init__(self, message: str, *, after: float | None = None) -> None:
         super().__init__(message)
         self.after = after
+
+
+class InvalidKubeconfig(PermanentError):
+    """A kubeconfig that cannot be used. ``field`` is the dotted path of what is wrong in it."""
+
+    def __init__(self, message: str, *, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class ApiError(ModelplaneError):
+    """A Kubernetes API refused a request. ``reason`` is the machine-readable word of its Status, ``code`` the HTTP status
+    (0 when there was no answer), ``causes`` the field errors of a refusal as (field, message)."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: int = 0,
+        reason: str = "",
+        causes: tuple[tuple[str, str], ...] = (),
+        after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.causes = causes
+        self.after = after
+
+
+class NotFound(ApiError):
+    """No such object, namespace or kind."""
+
+
+class AlreadyExists(ApiError):
+    """A create met an object of that name."""
+
+
+class Gone(ApiError):
+    """A resource version or continue token is too old: list again."""
+
+
+class Invalid(ApiError, PermanentError):
+    """The object was refused as it is: schema, rule, or malformed request."""
+
+
+class Unauthorized(ApiError):
+    """The credential is missing, expired or unknown."""
+
+
+class Forbidden(ApiError):
+    """The identity may not do this; grant it, or admission forbids it (a namespace being deleted)."""
+
+
+class Conflict(ApiError, TemporaryError):
+    """Somebody else wrote first: read again and retry. Also a field owned by another manager."""
+
+
+class Throttled(ApiError, TemporaryError):
+    """The server asks to come back later."""
+
+
+class ServerFailure(ApiError, TemporaryError):
+    """The server failed, or is not ready yet."""
+
+
+class Unreachable(ApiError, TemporaryError):
+    """No answer: nothing listens, the connection broke, TLS failed, or the time was up."""
