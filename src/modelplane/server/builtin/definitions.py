@@ -1,0 +1,56 @@
+"""OpenAPI definitions of built-in kinds, read one by one out of a compressed file that ships with the package.
+
+The file is made by ``scripts/generate_builtin.py``. Opening it costs its table of contents; a definition is parsed
+when something asks for it and is not kept, because compiled schemas are.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from functools import cache
+from importlib import resources
+
+import msgspec
+
+from modelplane.api.meta import Object
+
+_FILE = "definitions.zip"
+_decode = msgspec.json.Decoder(Object).decode
+
+
+@cache
+def _archive() -> zipfile.ZipFile:
+    return zipfile.ZipFile(resources.files(__package__).joinpath(_FILE).open("rb"))
+
+
+@cache
+def names() -> frozenset[str]:
+    """The full names of all definitions (``io.k8s.api.core.v1.Pod``)."""
+    return frozenset(_archive().namelist())
+
+
+def definition(name: str) -> Object:
+    """One definition; its ``$ref`` values are plain definition names. Raises KeyError for an unknown name."""
+    return _decode(_archive().read(name))
+
+
+def references(name: str) -> set[str]:
+    """The names of all definitions that one reaches, itself included: what an OpenAPI document has to carry."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        current = waiting.pop()
+        if current not in found:
+            found.add(current)
+            waiting.extend(_refs(definition(current)))
+    return found
+
+
+def _refs(value: object) -> list[str]:
+    if isinstance(value, list):
+        return [ref for item in value for ref in _refs(item)]
+    if not isinstance(value, dict):
+        return []
+    found = [ref for key, item in value.items() if key != "$ref" for ref in _refs(item)]
+    ref = value.get("$ref")
+    return [*found, ref] if isinstance(ref, str) else found

@@ -1,0 +1,61 @@
+"""Filling in defaults of a structural schema, as kube-apiserver does on requests and when it reads from the store."""
+
+from __future__ import annotations
+
+import copy
+
+from modelplane.api.meta import Object
+from modelplane.server.schema.node import MISSING, Node
+
+
+def default(node: Node, obj: Object) -> Object:
+    """The object with defaults; shared with the input where nothing was filled in."""
+    filled = _value(node, obj)
+    assert isinstance(filled, dict)
+    return filled
+
+
+def drop_nulls(node: Node, obj: Object) -> Object:
+    """Without the nulls of fields that are not nullable and have a default: a later defaulting fills them."""
+    dropped = _without_nulls(node, obj)
+    assert isinstance(dropped, dict)
+    return dropped
+
+
+def _value(node: Node, value: object) -> object:
+    if not node.has_default_below:
+        return value
+    if isinstance(value, dict):
+        filled = {name: _field(node, name, child) for name, child in value.items()}
+        for name, child in node.properties.items():
+            if name not in filled and child.default is not MISSING:
+                filled[name] = _value(child, copy.deepcopy(child.default))
+        same = len(filled) == len(value) and all(filled[name] is value[name] for name in value)
+        return value if same else filled
+    if isinstance(value, list) and node.items is not None:
+        items = [_value(node.items, item) for item in value]
+        return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+    return value
+
+
+def _field(node: Node, name: str, value: object) -> object:
+    child = node.field(name)
+    return value if child is None else _value(child, value)
+
+
+def _without_nulls(node: Node, value: object) -> object:
+    if not node.has_default_below:
+        return value
+    if isinstance(value, dict):
+        kept: Object = {}
+        for name, child in value.items():
+            below = node.field(name)
+            if child is None and below is not None and not below.nullable and below.default is not MISSING:
+                continue
+            kept[name] = child if below is None else _without_nulls(below, child)
+        same = len(kept) == len(value) and all(kept[name] is value[name] for name in kept)
+        return value if same else kept
+    if isinstance(value, list) and node.items is not None:
+        items = [_without_nulls(node.items, item) for item in value]
+        return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+    return value
