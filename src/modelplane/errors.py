@@ -99,3 +99,22 @@ class ServerFailure(ApiError, TemporaryError):
 
 class Unreachable(ApiError, TemporaryError):
     """No answer: nothing listens, the connection broke, TLS failed, or the time was up."""
+
+
+class BadBody(PermanentError):
+    """A request body that cannot be read as what it claims to be. The API server answers 400."""
+
+
+class PatchRefused(PermanentError):
+    """A well-formed patch that does not fit the object that it meets. The API server answers 422."""
+
+
+class ApplyConflict(PermanentError):
+    """Server-side apply would take fields from other field managers. The API server answers 409.
+
+    ``conflicts`` are pairs of the other side (``"kubectl" using apps/v1``) and a field path (``.spec.replicas``).
+    """
+
+    def __init__(self, message: str, conflicts: tuple[tuple[str, str], ...]) -> None:
+        super().__init__(message)
+        self.conflicts = conflicts
