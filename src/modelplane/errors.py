@@ -25,6 +25,10 @@ class PermanentError(ModelplaneError):
     """Trying again cannot help; an input has to change."""
 
 
+class InvalidObject(PermanentError):
+    """An object does not have the shape of its kind; the message names the object and the field."""
+
+
 class TemporaryError(ModelplaneError):
     """May succeed later. ``after`` is a hint in seconds, None leaves the choice to the caller's back-off."""
 

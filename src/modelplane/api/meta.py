@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 
@@ -80,8 +80,8 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
     status: Status
     reason: str
     message: str = ""
-    last_transition_time: str | None = None
-    observed_generation: int | None = None
+    last_transition_time: Annotated[str | None, msgspec.Meta(extra={"format": "date-time", "required": True})] = None
+    observed_generation: Annotated[int | None, msgspec.Meta(extra={"format": "int64"})] = None
 
 
 def condition_of(obj: Mapping[str, Any], type_: str) -> Condition | None:
@@ -100,6 +100,37 @@ def is_true(obj: Mapping[str, Any], type_: str) -> bool:
     generation = (obj.get("metadata") or {}).get("generation")
     observed = condition.observed_generation
     return observed is None or generation is None or observed >= generation
+
+
+class OwnerReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The owner whose deletion takes the object along."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool = False
+    block_owner_deletion: bool = False
+
+
+class ObjectMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The part of ``metadata`` that our code reads."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    generation: int = 0
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    finalizers: tuple[str, ...] = ()
+    owner_references: tuple[OwnerReference, ...] = ()
+
+    @property
+    def key(self) -> Key:
+        return Key(self.namespace, self.name)
 
 
 class Key(msgspec.Struct, frozen=True, order=True):
