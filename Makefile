@@ -34,7 +34,13 @@ types: $(VENV)/.dev
 imports: $(VENV)/.dev
 	$(BIN)/lint-imports
 
-check: lint types imports
+generate: $(STAMP)
+	$(BIN)/python scripts/generate.py
+
+current: $(STAMP)
+	$(BIN)/python scripts/generate.py --check
+
+check: lint types imports current
 
 clean:
 	rm -rf $(VENV)

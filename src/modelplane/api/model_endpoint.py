@@ -16,7 +16,7 @@ import msgspec
 from modelplane.api.children import Children
 from modelplane.api.cloud import Name
 from modelplane.api.meta import GROUP, GVK, VERSION, Condition, Resource
-from modelplane.api.shape import DEFAULT_OBJECT, Column, Definition, Root, Rule, Shape, keyed, listed, read, ruled, text
+from modelplane.api.shape import Column, Definition, Root, Rule, Shape, keyed, listed, read, ruled, text
 from modelplane.errors import PermanentError
 
 KIND: Final = GVK(GROUP, VERSION, "ModelEndpoint")
@@ -184,7 +184,7 @@ class Spec(Shape, frozen=True, kw_only=True):
     """Prefix that takes the place of /NAMESPACE/SERVICE/ on the way to this endpoint."""
     origin: Annotated[str, text(1, 2048), ruled(*ORIGIN_RULES)] | None = None
     """Scheme and host, and a port if need be; https means TLS towards the backend."""
-    api: Annotated[EndpointApi, DEFAULT_OBJECT] = EndpointApi()
+    api: EndpointApi = EndpointApi()
     """What the backend speaks."""
     model: Annotated[str, text(1, 253)] | None = None
     """Name that the backend knows; the caller's passes through when unset."""

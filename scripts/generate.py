@@ -1,0 +1,94 @@
+"""Write everything that is generated from the types of `modelplane.api`, or say what is not current.
+
+    python scripts/generate.py            writes the files
+    python scripts/generate.py --check    changes nothing; exits 1 and names the files that differ
+
+The same types give the same bytes: no time, no version, no order that depends on the run.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import yaml
+
+from modelplane.api.kinds import DEFINITIONS
+from modelplane.api.meta import Object
+from modelplane.api.schema import custom_resource_definition
+from modelplane.api.sources import describe
+
+ROOT = Path(__file__).resolve().parents[1]
+API = ROOT / "src" / "modelplane" / "api"
+CRDS = API / "crds"
+FOREIGN = API / "foreign"
+BUNDLE = API / "bundle" / "crds.json"
+HEADER = "# Generated from the types in modelplane.api by `make generate`; do not edit.\n"
+
+
+class _Dumper(yaml.SafeDumper):
+    """Indents lists below their key and never writes aliases."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+def to_yaml(*documents: Object) -> str:
+    """YAML with keys in the order in which they were made."""
+    return HEADER + "---\n".join(
+        yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True) for document in documents
+    )
+
+
+def files() -> dict[Path, str]:
+    """Every generated file with its content.
+
+    The bundle holds the same definitions, and those of other projects, as one JSON array: the embedded server and
+    `modelplane check` read it at every start, and YAML would take a hundred times as long.
+    """
+    made = {}
+    bundle = []
+    for definition in DEFINITIONS:
+        resource = definition.resource
+        document = custom_resource_definition(definition, describe)
+        made[CRDS / f"{resource.gvk.group}_{resource.plural}.yaml"] = to_yaml(document)
+        bundle.append(document)
+    for path in sorted(FOREIGN.glob("*.yaml")):
+        bundle.extend(yaml.safe_load_all(path.read_text("utf-8")))
+    lines = ",\n".join(json.dumps(document, ensure_ascii=False, separators=(",", ":")) for document in bundle)
+    made[BUNDLE] = f"[\n{lines}\n]\n"
+    return made
+
+
+def stale(made: dict[Path, str]) -> list[Path]:
+    """Files that are missing, differ, or should not be there any more."""
+    differing = [path for path, content in made.items() if not path.exists() or path.read_text("utf-8") != content]
+    owned = {path.parent for path in made}
+    left_over = [path for folder in owned for path in folder.glob("*") if path.is_file() and path not in made]
+    return sorted([*differing, *left_over])
+
+
+def main() -> int:
+    made = files()
+    if "--check" in sys.argv[1:]:
+        differing = stale(made)
+        for path in differing:
+            print(f"{path.relative_to(ROOT)} is not what the types say; run `make generate` and commit the result")
+        return 1 if differing else 0
+    for path in stale(made):
+        if path in made:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(made[path], "utf-8")
+            print(f"wrote {path.relative_to(ROOT)}")
+        else:
+            path.unlink()
+            print(f"removed {path.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
