@@ -88,7 +88,8 @@ class World(Protocol):
 
     @property
     def observed(self) -> Mapping[str, Observed]:
-        """This parent's own children by key."""
+        """This parent's own children by key, charts included: a chart's ``ready`` says that its release is deployed, its
+        manifest is whatever the host keeps about the release (a Helm release Secret)."""
         ...
 
     def place(self, request: Any) -> Any:
@@ -110,22 +111,37 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     """UID of the control cluster's kube-system namespace; labels remote objects as ours."""
     now: str = ""
     """RFC 3339 time of this pass: the only clock that a composer has."""
+    front_door_port: int = 8000
+    """Port of the front door's listener. 8000 is the entry point inside Traefik, which its chart publishes as 80; a host
+    that runs the gateway itself names the port that callers use."""
+    cluster_gateway_port: int = 80
+    """Port of a cluster gateway's listener, where `cluster_gateway_ports` has no entry for the cluster."""
+    cluster_gateway_ports: Mapping[str, int] = {}
+    """Kept free ports by InferenceCluster, for a host whose clusters share one machine."""
+
+    def gateway_port(self, cluster: str) -> int:
+        return self.cluster_gateway_ports.get(cluster, self.cluster_gateway_port)
+
+    @property
+    def simulated(self) -> bool:
+        """The host has the controllers of the known charts built in; objects that only configure such a chart mean nothing."""
+        return self.name == "local"
 
 
 # --- the composition --------------------------------------------------------------------------------------------
 
 
-class OnCreate(msgspec.Struct, frozen=True, tag="onCreate"):
+class OnCreate(msgspec.Struct, frozen=True):
     """Ready as soon as it exists."""
 
 
-class ConditionTrue(msgspec.Struct, frozen=True, tag="condition"):
+class ConditionTrue(msgspec.Struct, frozen=True):
     """Ready when the child's condition is True for its current generation."""
 
     type: str = "Ready"
 
 
-class Cel(msgspec.Struct, frozen=True, tag="cel"):
+class Cel(msgspec.Struct, frozen=True):
     """Ready when the expression over ``object`` is true."""
 
     expression: str
@@ -136,8 +152,8 @@ Ready: TypeAlias = OnCreate | ConditionTrue | Cel
 
 class Child(msgspec.Struct, frozen=True, kw_only=True):
     """An object that the parent wants to exist. ``key`` is its identity for life; ``target`` None is the control cluster, else
-    an InferenceCluster's name; ``retain`` leaves it in place when the parent goes; ``immutable`` names dotted spec
-    paths whose change means delete and create again."""
+    an InferenceCluster's name; ``retain`` leaves it in place when the parent goes; ``immutable`` names dotted
+    paths from the manifest's root (``spec.selector``, ``roleRef``) whose change means delete and create again."""
 
     key: str
     manifest: Object

@@ -1,0 +1,265 @@
+"""InferenceCluster: what the fleet may know of one cluster, and the serving stack on it.
+
+The composer is the only writer of `status.gpuPools`. Losing sight of the cluster changes conditions and nothing else. A class
+that is missing for a moment holds everything as it was, because pools that vanish would move replicas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from modelplane.api.cloud import Source
+from modelplane.api.inference_cluster import (
+    KIND as KIND,
+)
+from modelplane.api.inference_cluster import (
+    CapacitySource,
+    ConditionType,
+    InferenceCluster,
+    KubeconfigRef,
+    Reason,
+    parse,
+)
+from modelplane.api.labels import CLUSTER
+from modelplane.api.meta import SYSTEM_NAMESPACE, Condition, Object, is_true
+from modelplane.compose.conditions import AVAILABLE, CREATING, READY, UNSUPPORTED, false, true, unknown
+from modelplane.compose.contract import (
+    Absent,
+    After,
+    Answer,
+    Child,
+    Composition,
+    ConditionTrue,
+    Event,
+    Found,
+    FoundAll,
+    Pending,
+    Read,
+    Unavailable,
+    World,
+)
+from modelplane.compose.kinds import (
+    DEVICE_CLASS,
+    INFERENCE_CLASS,
+    MODEL_REPLICA,
+    NODE,
+    RESOURCE_SLICE,
+    SECRET,
+    SERVING_STACK,
+    STORAGE_CLASS,
+    manifest,
+)
+from modelplane.compose.names import childname
+from modelplane.compose.sight import devices_published, pools_labelled, reachable, storage_ready
+
+STACK_KEY: Final = "serving-stack"
+
+
+def reads(xr: Object, known: Mapping[Read, Answer]) -> frozenset[Read]:
+    cluster = parse(xr)
+    wanted = {_class(pool.class_name) for pool in cluster.spec.node_pools}
+    existing = cluster.spec.cluster.existing
+    if cluster.spec.cluster.source is Source.EXISTING and existing is not None:
+        wanted |= {_secret(existing.secret_ref), _nodes(cluster), _slices(cluster), _device_classes(cluster)}
+        storage = _storage_class_name(cluster)
+        if storage:
+            wanted.add(_storage_class(cluster, storage))
+    return frozenset(wanted)
+
+
+def compose(xr: Object, world: World) -> Composition:
+    cluster = parse(xr)
+    existing = cluster.spec.cluster.existing
+    if cluster.spec.cluster.source is not Source.EXISTING or existing is None:
+        return _unsupported(cluster)
+    classes = {pool.class_name: world.answer(_class(pool.class_name)) for pool in cluster.spec.node_pools}
+    missing = sorted(name for name, answer in classes.items() if not isinstance(answer, Found))
+    if missing:
+        return _waiting_for_classes(cluster, missing, classes)
+
+    known = {name: answer.object for name, answer in classes.items() if isinstance(answer, Found)}
+    secret = existing.secret_ref
+    stack = Child(key=STACK_KEY, manifest=_serving_stack(cluster, secret), ready=ConditionTrue(READY))
+    observed = world.observed.get(STACK_KEY)
+    stack_ready = observed is not None and is_true(observed.manifest, READY)
+    sight = reachable(cluster.metadata.name, secret, world.answer(_secret(secret)), world.answer(_nodes(cluster)))
+    conditions = [
+        *_cluster_and_backend(sight, stack_ready),
+        sight,
+        *_inventory(cluster, world, known),
+    ]
+    return Composition(
+        children=(stack,),
+        status=_status(cluster, known, observed.manifest if observed else None),
+        conditions=conditions,
+        ready=_ready(sight, stack_ready, stack.manifest["metadata"]["name"]),
+    )
+
+
+def deletion_order(xr: Object) -> Sequence[After]:
+    return ()
+
+
+def holders(xr: Object) -> Sequence[Read]:
+    """While any of these exists, the cluster stays: replicas placed on it, in every namespace."""
+    return (Read(kind=MODEL_REPLICA, labels=((CLUSTER, xr["metadata"]["name"]),), project=("metadata.name",)),)
+
+
+# --- reads ------------------------------------------------------------------------------------------------------
+
+
+def _class(name: str) -> Read:
+    return Read(kind=INFERENCE_CLASS, name=name, project=("spec",))
+
+
+def _secret(ref: KubeconfigRef) -> Read:
+    return Read(kind=SECRET, name=ref.name, namespace=SYSTEM_NAMESPACE, project=(f"data.{ref.key}",))
+
+
+def _nodes(cluster: InferenceCluster) -> Read:
+    return Read(kind=NODE, cluster=cluster.metadata.name, project=("metadata.labels",))
+
+
+def _slices(cluster: InferenceCluster) -> Read:
+    return Read(kind=RESOURCE_SLICE, cluster=cluster.metadata.name, project=("spec.driver",))
+
+
+def _device_classes(cluster: InferenceCluster) -> Read:
+    return Read(kind=DEVICE_CLASS, cluster=cluster.metadata.name, project=("metadata.name",))
+
+
+def _storage_class(cluster: InferenceCluster, name: str) -> Read:
+    return Read(kind=STORAGE_CLASS, name=name, cluster=cluster.metadata.name, project=("metadata.name",))
+
+
+def _storage_class_name(cluster: InferenceCluster) -> str | None:
+    existing = cluster.spec.cluster.existing
+    return existing.cache.storage_class_name if existing and existing.cache else None
+
+
+# --- outcomes that hold -----------------------------------------------------------------------------------------
+
+
+def _unsupported(cluster: InferenceCluster) -> Composition:
+    message = (
+        f"spec.cluster.source {cluster.spec.cluster.source} is not provisioned by this version: create the cluster yourself "
+        f"and register it with source {Source.EXISTING} and its kubeconfig Secret"
+    )
+    condition = false(ConditionType.CLUSTER_READY, UNSUPPORTED, message)
+    return Composition.hold(
+        (condition,), ready=false(READY, UNSUPPORTED, message), events=(_warning(UNSUPPORTED, message),)
+    )
+
+
+def _waiting_for_classes(
+    cluster: InferenceCluster, missing: Sequence[str], classes: Mapping[str, Answer]
+) -> Composition:
+    names = ", ".join(missing)
+    pools = ", ".join(pool.name for pool in cluster.spec.node_pools if pool.class_name in missing)
+    message = f"InferenceClass {names} does not exist; create it, or change className of pool {pools}"
+    if any(isinstance(classes[name], Pending) for name in missing):
+        message = f"InferenceClass {names} has not been read yet"
+    condition = false(ConditionType.CLUSTER_READY, Reason.WAITING_FOR_CLASSES, message)
+    return Composition.hold(
+        (condition,),
+        ready=false(READY, Reason.WAITING_FOR_CLASSES, message),
+        events=(Event(type="Normal", reason=str(Reason.WAITING_FOR_CLASSES), message=message),),
+    )
+
+
+def _warning(reason: str, message: str) -> Event:
+    return Event(type="Warning", reason=reason, message=message)
+
+
+# --- children, status, conditions -------------------------------------------------------------------------------
+
+
+def _serving_stack(cluster: InferenceCluster, secret: KubeconfigRef) -> Object:
+    existing = cluster.spec.cluster.existing
+    secrets: list[Object] = [{"type": "Kubeconfig", "name": secret.name, "key": secret.key}]
+    if existing and existing.identity_secret_ref:
+        identity = existing.identity_secret_ref
+        secrets.append({"type": str(identity.type), "name": identity.name, "key": identity.key})
+    return manifest(
+        SERVING_STACK,
+        childname(cluster.metadata.name, "serving-stack"),
+        SYSTEM_NAMESPACE,
+        spec={
+            "cloud": str(cluster.spec.cluster.source),
+            "secrets": secrets,
+            "stack": str(cluster.spec.stack),
+            "gateway": {"hostname": gateway_hostname(cluster.metadata.name)},
+        },
+    )
+
+
+def gateway_hostname(cluster: str) -> str:
+    """The name that front doors know the cluster's gateway by; its first label has to be one DNS label."""
+    return f"{childname('gateway', cluster).replace('.', '-')}.{SYSTEM_NAMESPACE}.svc.cluster.local"
+
+
+def _status(cluster: InferenceCluster, classes: Mapping[str, Object], stack: Object | None) -> Mapping[str, Any]:
+    status: dict[str, Any] = {
+        "namespace": SYSTEM_NAMESPACE,
+        "providerConfigRef": {"name": childname(cluster.metadata.name, "cluster-kubeconfig")},
+        "gpuPools": [
+            {
+                "name": pool.name,
+                "nodes": pool.max_node_count or pool.node_count,
+                "devices": classes[pool.class_name]["spec"]["devices"],
+                "capacity": {"source": str(CapacitySource.DECLARED), "growNodes": 0},
+            }
+            for pool in cluster.spec.node_pools
+        ],
+    }
+    address = (((stack or {}).get("status") or {}).get("gateway") or {}).get(
+        "address"
+    ) or cluster.status.gateway.address
+    if address:
+        status["gateway"] = {"address": address}
+    storage = _storage_class_name(cluster)
+    if storage:
+        status["cache"] = {"storageClassName": storage}
+    return status
+
+
+def _cluster_and_backend(sight: Condition, stack_ready: bool) -> list[Condition]:
+    if sight.status == "True":
+        cluster = true(ConditionType.CLUSTER_READY, Reason.CLUSTER_RUNNING)
+    elif sight.status == "Unknown":
+        cluster = false(ConditionType.CLUSTER_READY, Reason.PROVISIONING, sight.message)
+    else:
+        cluster = unknown(ConditionType.CLUSTER_READY, sight.reason, sight.message)
+    if sight.status != "True":
+        backend = unknown(ConditionType.BACKEND_READY, Reason.WAITING_FOR_CLUSTER, sight.message)
+    elif stack_ready:
+        backend = true(ConditionType.BACKEND_READY, Reason.BACKEND_HEALTHY)
+    else:
+        backend = false(ConditionType.BACKEND_READY, Reason.INSTALLING)
+    return [cluster, backend]
+
+
+def _inventory(cluster: InferenceCluster, world: World, classes: Mapping[str, Object]) -> list[Condition]:
+    """What the cluster has of what its pools claim; nothing is said about what has not been read yet."""
+    conditions: list[Condition] = []
+    nodes, slices = world.answer(_nodes(cluster)), world.answer(_slices(cluster))
+    device_classes = world.answer(_device_classes(cluster))
+    if isinstance(nodes, FoundAll):
+        conditions.append(pools_labelled(cluster.spec.node_pools, nodes))
+    if isinstance(slices, FoundAll) and isinstance(device_classes, FoundAll):
+        conditions.append(devices_published(cluster.spec.node_pools, classes, slices, device_classes))
+    storage = _storage_class_name(cluster)
+    answer = world.answer(_storage_class(cluster, storage)) if storage else Absent()
+    if not isinstance(answer, Pending | Unavailable):
+        conditions.append(storage_ready(storage, answer))
+    return conditions
+
+
+def _ready(sight: Condition, stack_ready: bool, stack: str) -> Condition:
+    if sight.status != "True":
+        return false(READY, sight.reason, sight.message)
+    if stack_ready:
+        return true(READY, AVAILABLE)
+    where = f"ServingStack {SYSTEM_NAMESPACE}/{stack}"
+    return false(READY, CREATING, f"{where} is not ready yet; kubectl describe it for what it waits for")

@@ -1,0 +1,273 @@
+"""InferenceClass, InferenceCluster, ServingStack: registering a cluster, and what is said when something is amiss."""
+
+from __future__ import annotations
+
+import pytest
+
+from modelplane.api.meta import Object
+from modelplane.compose.contract import After, Chart, Unavailable
+from modelplane.compose.inference_cluster import gateway_hostname
+from modelplane.compose.kinds import GATEWAY, INFERENCE_CLASS, INFERENCE_CLUSTER, SERVING_STACK
+from modelplane.compose.registry import COMPOSERS, HOLDERS
+from tests.compose.fleet import Fleet, identity
+from tests.compose.objects import (
+    SYSTEM,
+    device_class,
+    inference_class,
+    inference_cluster,
+    kubeconfig,
+    node,
+    resource_slice,
+)
+
+STACK = "eu-serving-stack-"
+
+
+def registered(*, cluster: Object | None = None) -> Fleet:
+    """A cluster with everything that it needs."""
+    fleet = Fleet("eu")
+    for obj in (inference_class(), cluster or inference_cluster(), kubeconfig()):
+        fleet.apply(obj)
+    for obj in (node(), resource_slice(), device_class()):
+        fleet.apply(obj, "eu")
+    return fleet
+
+
+def stack_of(fleet: Fleet) -> Object:
+    return fleet.all(SERVING_STACK)[0]
+
+
+def test_a_class_is_ready_at_once_since_it_composes_nothing() -> None:
+    fleet = Fleet()
+    fleet.apply(inference_class())
+    fleet.settle()
+    stored = fleet.get(INFERENCE_CLASS, "synthetic-gpu")
+    assert fleet.condition(stored, "Accepted")[:2] == ("True", "Available")
+    assert fleet.condition(stored, "Ready")[:2] == ("True", "Available")
+
+
+def test_a_registered_cluster_becomes_ready_and_publishes_what_placement_reads() -> None:
+    fleet = registered()
+    fleet.settle()
+    cluster = fleet.get(INFERENCE_CLUSTER, "eu")
+    for type_, reason in (
+        ("ClusterReady", "ClusterRunning"),
+        ("BackendReady", "BackendHealthy"),
+        ("Reachable", "Answering"),
+        ("PoolsLabelled", "Labelled"),
+        ("DevicesPublished", "Published"),
+        ("Ready", "Available"),
+    ):
+        assert fleet.condition(cluster, type_)[:2] == ("True", reason)
+    status = cluster["status"]
+    assert status["gateway"] == {"address": "inference-gateway.eu"}
+    assert status["gpuPools"][0]["nodes"] == 1
+    assert status["gpuPools"][0]["devices"] == inference_class()["spec"]["devices"]
+    assert status["providerConfigRef"]["name"].startswith("eu-cluster-kubeconfig-")
+    assert status["namespace"] == SYSTEM
+
+
+def test_a_pool_that_grows_publishes_the_most_nodes_it_may_have() -> None:
+    pools = [{"name": "pool", "className": "synthetic-gpu", "nodeCount": 1, "maxNodeCount": 4}]
+    fleet = registered(cluster=inference_cluster(nodePools=pools))
+    fleet.settle()
+    assert fleet.get(INFERENCE_CLUSTER, "eu")["status"]["gpuPools"][0]["nodes"] == 4
+
+
+def test_the_first_pass_is_not_ready_although_nothing_is_wrong() -> None:
+    fleet = registered()
+    fleet.reconcile(fleet.get(INFERENCE_CLUSTER, "eu"))
+    assert fleet.condition(fleet.get(INFERENCE_CLUSTER, "eu"), "Ready")[:2] == ("False", "Creating")
+
+
+def test_a_missing_class_is_named_and_takes_nothing_away() -> None:
+    fleet = registered()
+    fleet.settle()
+    before = dict(fleet.get(INFERENCE_CLUSTER, "eu")["status"])
+    del fleet.stores[None][(INFERENCE_CLASS, "", "synthetic-gpu")]
+    fleet.settle()
+    cluster = fleet.get(INFERENCE_CLUSTER, "eu")
+    status, reason, message = fleet.condition(cluster, "ClusterReady")
+    assert (status, reason) == ("False", "WaitingForClasses")
+    assert "synthetic-gpu" in message
+    assert cluster["status"]["gpuPools"] == before["gpuPools"]
+    assert fleet.all(SERVING_STACK)
+
+
+CREDENTIALS = [
+    ("the Secret does not exist", None, "CredentialMissing", f"Secret {SYSTEM}/eu-kubeconfig does not exist"),
+    ("the Secret has another key", kubeconfig(key="config"), "CredentialMissing", "has no key kubeconfig"),
+]
+
+
+@pytest.mark.parametrize(("reason", "secret", "want", "words"), CREDENTIALS, ids=[case[0] for case in CREDENTIALS])
+def test_a_bad_kubeconfig_secret_is_named_with_its_key(
+    reason: str, secret: Object | None, want: str, words: str
+) -> None:
+    fleet = registered()
+    fleet.settle()
+    fleet.stores[None].pop(identity(kubeconfig()))
+    if secret is not None:
+        fleet.apply(secret)
+    fleet.unavailable["eu"] = Unavailable("CredentialMissing", "2026-01-01T00:00:00Z", "no kubeconfig")
+    fleet.settle()
+    status, code, message = fleet.condition(fleet.get(INFERENCE_CLUSTER, "eu"), "Reachable")
+    assert (status, code) == ("False", want)
+    assert words in message
+    assert "kubeconfig" in message
+
+
+LOST = [
+    ("the network is gone", "Unreachable"),
+    ("the token expired", "Unauthorized"),
+    ("the kubeconfig runs a program", "CredentialRefused"),
+]
+
+
+@pytest.mark.parametrize(("reason", "code"), LOST, ids=[case[0] for case in LOST])
+def test_losing_a_cluster_changes_conditions_and_no_object(reason: str, code: str) -> None:
+    fleet = registered()
+    fleet.settle()
+    cluster = fleet.get(INFERENCE_CLUSTER, "eu")
+    before = {key: value for key, value in cluster["status"].items() if key != "conditions"}
+    remote = dict(fleet.stores["eu"])
+    fleet.unavailable["eu"] = Unavailable(code, "2026-01-01T00:00:00Z", "do this")
+    fleet.settle()
+    cluster = fleet.get(INFERENCE_CLUSTER, "eu")
+    status, seen, message = fleet.condition(cluster, "Reachable")
+    assert (status, seen) == ("False", code)
+    assert "do this" in message
+    assert fleet.condition(cluster, "Ready")[:2] == ("False", code)
+    assert fleet.condition(stack_of(fleet), "Ready")[:2] == ("Unknown", code)
+    assert {key: value for key, value in cluster["status"].items() if key != "conditions"} == before
+    assert fleet.stores["eu"] == remote
+    del fleet.unavailable["eu"]
+    fleet.settle()
+    assert fleet.condition(fleet.get(INFERENCE_CLUSTER, "eu"), "Ready")[0] == "True"
+
+
+LACKS = [
+    ("no node has the pool's label", node(), "PoolsLabelled", "LabelMissing", "modelplane.ai/pool=pool"),
+    ("nobody publishes devices", resource_slice(), "DevicesPublished", "DevicesMissing", "driver gpu.example.com"),
+    (
+        "the device class is missing",
+        device_class(),
+        "DevicesPublished",
+        "DevicesMissing",
+        "DeviceClass gpu.example.com",
+    ),
+]
+
+
+@pytest.mark.parametrize(("reason", "absent", "type_", "code", "words"), LACKS, ids=[case[0] for case in LACKS])
+def test_what_a_cluster_lacks_is_named(reason: str, absent: Object, type_: str, code: str, words: str) -> None:
+    fleet = registered()
+    fleet.stores["eu"].pop(identity(absent))
+    fleet.settle()
+    status, seen, message = fleet.condition(fleet.get(INFERENCE_CLUSTER, "eu"), type_)
+    assert (status, seen) == ("False", code)
+    assert words in message
+
+
+def test_a_storage_class_that_does_not_exist_is_named() -> None:
+    cluster = inference_cluster(existing={"cache": {"storageClassName": "fast"}})
+    fleet = registered(cluster=cluster)
+    fleet.settle()
+    stored = fleet.get(INFERENCE_CLUSTER, "eu")
+    status, reason, message = fleet.condition(stored, "CacheStorageReady")
+    assert (status, reason) == ("False", "StorageClassMissing")
+    assert "fast" in message
+    assert stored["status"]["cache"] == {"storageClassName": "fast"}
+
+
+def test_a_source_that_is_not_provisioned_yet_says_what_to_do_instead() -> None:
+    fleet = registered(cluster=inference_cluster(source="GKE"))
+    fleet.settle()
+    status, reason, message = fleet.condition(fleet.get(INFERENCE_CLUSTER, "eu"), "Ready")
+    assert (status, reason) == ("False", "Unsupported")
+    assert "Existing" in message
+    assert not fleet.all(SERVING_STACK)
+
+
+def test_an_identity_reaches_the_stack() -> None:
+    fleet = registered(cluster=inference_cluster(existing={"identitySecretRef": {"name": "sa"}}))
+    fleet.settle()
+    assert stack_of(fleet)["spec"]["secrets"][1] == {
+        "type": "GoogleApplicationCredentials",
+        "name": "sa",
+        "key": "private_key",
+    }
+
+
+def test_a_cluster_is_held_by_the_replicas_that_are_placed_on_it() -> None:
+    (read,) = HOLDERS[INFERENCE_CLUSTER](inference_cluster("eu"))
+    assert read.labels == (("modelplane.ai/cluster", "eu"),)
+    assert read.namespace is None
+
+
+def test_a_gateway_host_name_is_one_dns_label_below_the_system_namespace() -> None:
+    assert gateway_hostname("gpu-us-east") == "gateway-gpu-us-east-67a82.modelplane-system.svc.cluster.local"
+    assert gateway_hostname("a.b").startswith("gateway-a-b-3c1ad.")
+
+
+# --- the stack --------------------------------------------------------------------------------------------------
+
+
+def test_a_stack_installs_every_chart_on_its_cluster_under_a_prefixed_release() -> None:
+    fleet = registered()
+    fleet.settle()
+    charts = [child for child in fleet.last[identity(stack_of(fleet))].children if isinstance(child, Chart)]
+    assert [chart.key for chart in charts] == [
+        "cert-manager",
+        "envoy-gateway",
+        "ai-gateway-crds",
+        "ai-gateway",
+        "prometheus",
+        "leader-worker-set",
+        "node-feature-discovery",
+        "dra-driver",
+    ]
+    assert all(chart.target == "eu" and chart.release == f"mp-{chart.name}" for chart in charts)
+
+
+def test_a_stack_waits_for_the_gateways_address_and_says_so() -> None:
+    fleet = registered()
+    fleet.settle(healthy=False)
+    stack = stack_of(fleet)
+    status, reason, message = fleet.condition(stack, "Ready")
+    assert (status, reason) == ("False", "Creating")
+    assert "load balancer" in message
+    assert "gateway" not in stack["status"]
+
+
+def test_a_gateway_address_that_vanishes_for_a_moment_stays_published() -> None:
+    fleet = registered()
+    fleet.settle()
+    fleet.get(GATEWAY, "inference-gateway", SYSTEM, "eu")["status"] = {}
+    fleet.settle(healthy=False)
+    assert stack_of(fleet)["status"]["gateway"] == {"address": "inference-gateway.eu"}
+    assert fleet.get(INFERENCE_CLUSTER, "eu")["status"]["gateway"] == {"address": "inference-gateway.eu"}
+
+
+def test_a_stack_without_a_cluster_is_not_installed_anywhere() -> None:
+    fleet = registered()
+    fleet.settle()
+    stack = dict(stack_of(fleet))
+    stack["metadata"] = {**stack["metadata"], "ownerReferences": []}
+    composition = COMPOSERS[SERVING_STACK].compose(stack, _Nothing())
+    assert composition.held
+    assert composition.ready is not None
+    assert composition.ready.reason == "Orphaned"
+
+
+class _Nothing(Fleet):
+    """A world that must not be looked at."""
+
+    def __init__(self) -> None:
+        self.host = None  # type: ignore[assignment]
+
+
+def test_gateways_go_before_the_controllers_that_clear_their_finalizers() -> None:
+    edges = COMPOSERS[SERVING_STACK].deletion_order({})
+    assert After("gateway", "gateway-class") in edges
+    assert After("gateway-class", "envoy-gateway") in edges
