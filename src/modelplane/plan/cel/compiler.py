@@ -1,0 +1,411 @@
+"""From a checked tree to nested Python closures: the evaluator.
+
+A closure takes a frame, a list whose first place counts the steps that are left and whose other places hold variables. CEL's errors
+are `Fault` exceptions, so that only the operators that absorb errors pay for them.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeAlias, assert_never
+
+from modelplane.plan.cel.check import qualified_name
+from modelplane.plan.cel.folds import Exhausted, fold_closure
+from modelplane.plan.cel.registry import Overload
+from modelplane.plan.cel.syntax import (
+    Bind,
+    Call,
+    Fault,
+    Fold,
+    Ident,
+    ListExpr,
+    Literal,
+    MapExpr,
+    Node,
+    OptionalMap,
+    Select,
+)
+from modelplane.plan.cel.types import TYPE_NAMES
+from modelplane.plan.cel.values import NONE, Optional, TypeValue, Value, kind, map_key, overload_fault
+
+Frame: TypeAlias = list[Value]
+Closure: TypeAlias = Callable[[Frame], Value]
+
+CONVERSIONS: Final = frozenset({"bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint"})
+_FOLDED: Final = CONVERSIONS | {"quantity", "semver", "ip", "cidr", "url"}
+_SIZED: Final = frozenset({"string", "bytes", "list"})
+_LARGE: Final = 256
+
+
+class ConstantError(Exception):
+    """A conversion of a constant can never succeed."""
+
+
+class Compiled:
+    """A closure and the places that its frame needs."""
+
+    def __init__(self, closure: Closure, places: int) -> None:
+        self.closure = closure
+        self.places = places
+
+
+def compile_tree(node: Node, variables: Iterable[str]) -> Compiled:
+    """The closure of a checked tree; variables take the places from 1 on, in order. Raises `ConstantError`."""
+    builder = _Builder({name: place for place, name in enumerate(variables, 1)})
+    closure = builder.build(node)
+    return Compiled(closure, builder.places)
+
+
+class _Builder:
+    def __init__(self, scope: Mapping[str, int]) -> None:
+        self.scope = dict(scope)
+        self.guarded: frozenset[str] = frozenset()
+        """Names from ``cel.bind``, whose value may be an error that shows only where the name is used."""
+        self.places = len(scope) + 1
+
+    def within(self, names: Iterable[str], *, guarded: bool = False) -> tuple[_Builder, list[int]]:
+        """A builder that sees more variables, each at a place of its own, and those places."""
+        names = list(names)
+        inner = _Builder(self.scope)
+        inner.guarded = self.guarded | set(names) if guarded else self.guarded - set(names)
+        places = []
+        for name in names:
+            inner.scope[name] = self.places
+            places.append(self.places)
+            self.places += 1
+        inner.places = self.places
+        return inner, places
+
+    def build(self, node: Node) -> Closure:
+        match node:
+            case Literal():
+                return _constant(node.value)
+            case Ident():
+                place = self.scope.get(node.name)
+                if place is None:
+                    return _constant(TypeValue(node.name))
+                return _guarded(place) if node.name in self.guarded else operator.itemgetter(place)
+            case Select():
+                return self.select(node)
+            case Call():
+                return self.call(node)
+            case ListExpr():
+                return self.list_literal(node)
+            case MapExpr():
+                return self.map_literal(node)
+            case Fold():
+                return self.fold(node)
+            case Bind():
+                return self.bind(node)
+            case OptionalMap():
+                return self.optional_map(node)
+        assert_never(node)
+
+    def select(self, node: Select) -> Closure:
+        name = qualified_name(node)
+        if name in TYPE_NAMES and name.partition(".")[0] not in self.scope:
+            return _constant(TypeValue(name))
+        operand = self.build(node.operand)
+        if node.test:
+            return _present(operand, node.field)
+        return _optional_field(operand, node.field) if node.optional else _field(operand, node.field)
+
+    def call(self, node: Call) -> Closure:
+        operands = [*([node.target] if node.target is not None else []), *node.args]
+        closures = [self.build(operand) for operand in operands]
+        match node.function:
+            case "_&&_":
+                return _logic(closures, False)
+            case "_||_":
+                return _logic(closures, True)
+            case "_?_:_":
+                return _conditional(*closures)
+            case "@in":
+                members = _literal_strings(node.args[1])
+                if members is not None:
+                    return _in_literals(closures[0], members)
+            case "or" | "orValue" if node.target is not None:
+                return _or_else(closures[0], closures[1], unwrap=node.function == "orValue")
+        assert node.overloads is not None
+        closure = _invoke(node.function, node.overloads, closures, node.exact)
+        if node.function in _FOLDED and all(isinstance(operand, Literal) for operand in operands):
+            try:
+                return _constant(closure([]))
+            except Fault as fault:
+                if node.function in CONVERSIONS:
+                    raise ConstantError(str(fault)) from fault
+        if node.function == "_+_" or any(overload.result.name in _SIZED for overload in node.overloads):
+            return _sized(closure)
+        return closure
+
+    def list_literal(self, node: ListExpr) -> Closure:
+        closures = [self.build(element) for element in node.elements]
+        if all(isinstance(element, Literal) for element in node.elements) and not node.optional:
+            return _constant([closure([]) for closure in closures])
+        if not node.optional:
+            return lambda frame: [closure(frame) for closure in closures]
+        pairs = [(closure, index in node.optional) for index, closure in enumerate(closures)]
+
+        def build(frame: Frame) -> Value:
+            found = []
+            for closure, optional in pairs:
+                value = closure(frame)
+                if not optional:
+                    found.append(value)
+                elif not isinstance(value, Optional):
+                    raise overload_fault()
+                elif value.present:
+                    found.append(value.value)
+            return found
+
+        return build
+
+    def map_literal(self, node: MapExpr) -> Closure:
+        entries = [(self.build(entry.key), self.build(entry.value), entry.optional) for entry in node.entries]
+
+        def build(frame: Frame) -> Value:
+            found: dict[Value, Value] = {}
+            for key_closure, value_closure, optional in entries:
+                key, value = map_key(key_closure(frame)), value_closure(frame)
+                if optional:
+                    if not isinstance(value, Optional):
+                        raise overload_fault()
+                    if not value.present:
+                        continue
+                    value = value.value
+                if key in found:
+                    raise Fault(f"Failed with repeated key: {key}")
+                found[key] = value
+            return found
+
+        return build
+
+    def fold(self, node: Fold) -> Closure:
+        over = self.build(node.range)
+        inner, places = self.within([node.item] if node.key is None else [node.key, node.item])
+        keep = inner.build(node.filter) if node.filter is not None else None
+        body = inner.build(node.body)
+        self.places = inner.places
+        return fold_closure(node.kind, over, places, keep, body, size(node.body) + 2)
+
+    def bind(self, node: Bind) -> Closure:
+        value = self.build(node.value)
+        inner, (place,) = self.within([node.name], guarded=True)
+        body = inner.build(node.body)
+        self.places = inner.places
+
+        def bound(frame: Frame) -> Value:
+            try:
+                frame[place] = value(frame)
+            except Fault as fault:
+                frame[place] = fault
+            return body(frame)
+
+        return bound
+
+    def optional_map(self, node: OptionalMap) -> Closure:
+        value = self.build(node.value)
+        inner, (place,) = self.within([node.name])
+        body = inner.build(node.body)
+        self.places = inner.places
+
+        def mapped(frame: Frame) -> Value:
+            found = value(frame)
+            if not isinstance(found, Optional):
+                raise overload_fault()
+            if not found.present:
+                return NONE
+            frame[place] = found.value
+            result = body(frame)
+            return result if node.flat else Optional(True, result)
+
+        return mapped
+
+
+def size(node: Node) -> int:
+    """The number of nodes of a tree: what one round of a comprehension costs."""
+    match node:
+        case Literal() | Ident():
+            return 1
+        case Select():
+            return 1 + size(node.operand)
+        case Call():
+            return 1 + sum(map(size, node.args)) + (size(node.target) if node.target is not None else 0)
+        case ListExpr():
+            return 1 + sum(map(size, node.elements))
+        case MapExpr():
+            return 1 + sum(size(entry.key) + size(entry.value) for entry in node.entries)
+        case Fold():
+            return 1 + size(node.range) + size(node.body)
+        case Bind() | OptionalMap():
+            return 1 + size(node.value) + size(node.body)
+    assert_never(node)
+
+
+# --- closures ------------------------------------------------------------------------------------------------------
+
+
+def _constant(value: Value) -> Closure:
+    return lambda frame: value
+
+
+def _guarded(place: int) -> Closure:
+    def read(frame: Frame) -> Value:
+        value = frame[place]
+        if isinstance(value, Fault):
+            raise value
+        return value
+
+    return read
+
+
+def _field(operand: Closure, name: str) -> Closure:
+    def select(frame: Frame) -> Value:
+        value = operand(frame)
+        try:
+            return value[name]  # type: ignore[index]
+        except KeyError:
+            raise Fault(f"no such key: {name}") from None
+        except TypeError:
+            if isinstance(value, Optional):
+                return _find(value.value, name) if value.present else NONE
+            raise overload_fault() from None
+
+    return select
+
+
+def _optional_field(operand: Closure, name: str) -> Closure:
+    def select(frame: Frame) -> Value:
+        value = operand(frame)
+        if isinstance(value, Optional):
+            return _find(value.value, name) if value.present else NONE
+        return _find(value, name)
+
+    return select
+
+
+def _find(value: Value, name: str) -> Optional:
+    if not isinstance(value, dict):
+        raise overload_fault()
+    try:
+        return Optional(True, value[name])
+    except KeyError:
+        return NONE
+
+
+def _present(operand: Closure, name: str) -> Closure:
+    def test(frame: Frame) -> Value:
+        value = operand(frame)
+        if isinstance(value, Optional):
+            if not value.present:
+                return False
+            value = value.value
+        if not isinstance(value, dict):
+            raise overload_fault()
+        return name in value
+
+    return test
+
+
+def _logic(closures: list[Closure], decisive: bool) -> Closure:
+    """``||`` when True decides, ``&&`` when False does; an error counts only if nothing decides."""
+
+    def evaluate(frame: Frame) -> Value:
+        fault: Fault | None = None
+        for closure in closures:
+            try:
+                value = closure(frame)
+            except Fault as error:
+                fault = fault or error
+                continue
+            if value is decisive:
+                return decisive
+            if value is not (not decisive):
+                fault = fault or overload_fault()
+        if fault is not None:
+            raise fault
+        return not decisive
+
+    return evaluate
+
+
+def _conditional(condition: Closure, then: Closure, otherwise: Closure) -> Closure:
+    def evaluate(frame: Frame) -> Value:
+        value = condition(frame)
+        if value is True:
+            return then(frame)
+        if value is False:
+            return otherwise(frame)
+        raise overload_fault()
+
+    return evaluate
+
+
+def _or_else(optional: Closure, other: Closure, *, unwrap: bool) -> Closure:
+    def evaluate(frame: Frame) -> Value:
+        found = optional(frame)
+        if not isinstance(found, Optional):
+            raise overload_fault()
+        if not found.present:
+            return other(frame)
+        return found.value if unwrap else found
+
+    return evaluate
+
+
+def _literal_strings(node: Node) -> frozenset[str] | None:
+    if not isinstance(node, ListExpr) or node.optional:
+        return None
+    values = [element.value for element in node.elements if isinstance(element, Literal)]
+    strings = [value for value in values if isinstance(value, str)]
+    return frozenset(strings) if len(strings) == len(node.elements) else None
+
+
+def _in_literals(needle: Closure, members: frozenset[str]) -> Closure:
+    def evaluate(frame: Frame) -> Value:
+        value = needle(frame)
+        if type(value) is str:
+            return value in members
+        if kind(value) in ("kubernetes.Quantity", "kubernetes.Semver") and members:
+            raise overload_fault("@in", value)
+        return False
+
+    return evaluate
+
+
+def _invoke(function: str, overloads: tuple[Overload, ...], closures: list[Closure], exact: bool) -> Closure:
+    if overloads[0].generic or exact:
+        implementation = overloads[0].implementation
+        match closures:
+            case []:
+                return lambda frame: implementation()
+            case [first]:
+                return lambda frame: implementation(first(frame))
+            case [first, second]:
+                return lambda frame: implementation(first(frame), second(frame))
+        return lambda frame: implementation(*[closure(frame) for closure in closures])
+
+    def dispatch(frame: Frame) -> Value:
+        values = [closure(frame) for closure in closures]
+        kinds = [kind(value) for value in values]
+        for overload in overloads:
+            if all(wanted is None or wanted == found for wanted, found in zip(overload.kinds, kinds, strict=True)):
+                return overload.implementation(*values)
+        raise overload_fault(function, *values)
+
+    return dispatch
+
+
+def _sized(closure: Closure) -> Closure:
+    """Charges for long results, so that doubling a string again and again comes to an end."""
+
+    def evaluate(frame: Frame) -> Value:
+        value = closure(frame)
+        if isinstance(value, (str, bytes, list)) and len(value) > _LARGE:
+            frame[0] -= len(value) // 10  # type: ignore[operator]
+            if frame[0] < 0:  # type: ignore[operator]
+                raise Exhausted
+        return value
+
+    return evaluate

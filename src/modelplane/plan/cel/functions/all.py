@@ -1,0 +1,12 @@
+"""Imports every library, which is how each registers its functions; done once, when the first expression is compiled."""
+
+from modelplane.plan.cel.functions import (
+    conversions,
+    operators,
+    regexes,
+    strings,
+    times,
+    versions,
+)
+
+LIBRARIES = (conversions, operators, regexes, strings, times, versions)

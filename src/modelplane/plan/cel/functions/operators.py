@@ -1,0 +1,317 @@
+"""Operators, ``size`` and the optional type: 64-bit arithmetic with overflow errors, comparison across number types."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from modelplane.plan.cel.registry import declare
+from modelplane.plan.cel.syntax import Fault
+from modelplane.plan.cel.values import (
+    INT_MAX,
+    INT_MIN,
+    NONE,
+    UINT_MAX,
+    Duration,
+    Optional,
+    Timestamp,
+    UInt,
+    Value,
+    equal,
+    less,
+    map_key,
+    overload_fault,
+)
+
+_ORDERS: Final = (
+    *(f"({a}, {b}) -> bool" for a in ("int", "uint", "double") for b in ("int", "uint", "double")),
+    *(f"({a}, {a}) -> bool" for a in ("bool", "string", "bytes", "timestamp", "duration")),
+)
+
+
+def integer(value: int) -> int:
+    """The value, if it fits 64 bits. Raises `Fault`."""
+    if INT_MIN <= value <= INT_MAX:
+        return value
+    raise Fault("integer overflow")
+
+
+def unsigned(value: int) -> UInt:
+    """The value, if it fits 64 bits without sign. Raises `Fault`."""
+    if 0 <= value <= UINT_MAX:
+        return UInt(value)
+    raise Fault("unsigned integer overflow")
+
+
+@declare("_==_", "(A, A) -> bool", generic=True)
+def equals(a: Value, b: Value) -> bool:
+    return equal(a, b)
+
+
+@declare("_!=_", "(A, A) -> bool", generic=True)
+def differs(a: Value, b: Value) -> bool:
+    return not equal(a, b)
+
+
+@declare("_<_", *_ORDERS, generic=True)
+def is_less(a: Value, b: Value) -> bool:
+    return less(a, b)
+
+
+@declare("_>_", *_ORDERS, generic=True)
+def is_greater(a: Value, b: Value) -> bool:
+    return less(b, a)
+
+
+@declare("_<=_", *_ORDERS, generic=True)
+def is_at_most(a: Value, b: Value) -> bool:
+    return less(a, b) or equal(a, b)
+
+
+@declare("_>=_", *_ORDERS, generic=True)
+def is_at_least(a: Value, b: Value) -> bool:
+    return less(b, a) or equal(a, b)
+
+
+@declare(
+    "_+_",
+    *(f"({a}, {a}) -> {a}" for a in ("int", "uint", "double", "string", "bytes", "duration")),
+    "(list(A), list(A)) -> list(A)",
+    "(timestamp, duration) -> timestamp",
+    "(duration, timestamp) -> timestamp",
+    generic=True,
+)
+def plus(a: Value, b: Value) -> Value:
+    match a, b:
+        case (bool(), _) | (_, bool()):
+            pass
+        case (UInt(), UInt()):
+            return unsigned(int(a) + int(b))
+        case (UInt(), _) | (_, UInt()):
+            pass
+        case (int(), int()):
+            return integer(a + b)
+        case (float(), float()) | (str(), str()) | (bytes(), bytes()):
+            return a + b  # type: ignore[operator]
+        case (list() | tuple(), list() | tuple()):
+            return [*a, *b]
+        case (Timestamp() | Duration(), Timestamp() | Duration()) if type(a) is not type(b):
+            return Timestamp(integer(a.nanoseconds + b.nanoseconds))
+        case (Duration(), Duration()):
+            return Duration(integer(a.nanoseconds + b.nanoseconds))
+    raise overload_fault()
+
+
+@declare(
+    "_-_",
+    *(f"({a}, {a}) -> {a}" for a in ("int", "uint", "double", "duration")),
+    "(timestamp, duration) -> timestamp",
+    "(timestamp, timestamp) -> duration",
+    generic=True,
+)
+def minus(a: Value, b: Value) -> Value:
+    match a, b:
+        case (bool(), _) | (_, bool()):
+            pass
+        case (UInt(), UInt()):
+            return unsigned(int(a) - int(b))
+        case (UInt(), _) | (_, UInt()):
+            pass
+        case (int(), int()):
+            return integer(a - b)
+        case (float(), float()):
+            return a - b
+        case (Timestamp(), Duration()):
+            return Timestamp(integer(a.nanoseconds - b.nanoseconds))
+        case (Timestamp() | Duration(), Timestamp() | Duration()) if type(a) is type(b):
+            return Duration(integer(a.nanoseconds - b.nanoseconds))
+    raise overload_fault()
+
+
+@declare("_*_", *(f"({a}, {a}) -> {a}" for a in ("int", "uint", "double")), generic=True)
+def times(a: Value, b: Value) -> Value:
+    if type(a) is type(b):
+        if type(a) is int:
+            return integer(a * b)  # type: ignore[operator]
+        if type(a) is UInt:
+            return unsigned(int(a) * int(b))  # type: ignore[call-overload]
+        if type(a) is float:
+            return a * b  # type: ignore[operator]
+    raise overload_fault()
+
+
+@declare("_/_", *(f"({a}, {a}) -> {a}" for a in ("int", "uint", "double")), generic=True)
+def divide(a: Value, b: Value) -> Value:
+    match a, b:
+        case (bool(), _) | (_, bool()):
+            pass
+        case (float(), float()):
+            if b == 0:
+                same = math.copysign(1, a) == math.copysign(1, b)
+                return math.nan if a == 0 or math.isnan(a) else math.inf if same else -math.inf
+            return a / b
+        case (int(), int()) if type(a) is type(b):
+            if b == 0:
+                raise Fault("division by zero")
+            quotient = abs(a) // abs(b)
+            return unsigned(quotient) if type(a) is UInt else integer(quotient if (a < 0) == (b < 0) else -quotient)
+    raise overload_fault()
+
+
+@declare("_%_", *(f"({a}, {a}) -> {a}" for a in ("int", "uint")), generic=True)
+def modulo(a: Value, b: Value) -> Value:
+    if type(a) is type(b) and isinstance(a, int) and isinstance(b, int) and not isinstance(a, bool):
+        if b == 0:
+            raise Fault("modulus by zero")
+        rest = abs(a) % abs(b)
+        return unsigned(rest) if type(a) is UInt else integer(-rest if a < 0 else rest)
+    raise overload_fault()
+
+
+@declare("-_", "(int) -> int", "(double) -> double", "(duration) -> duration", generic=True)
+def negate(a: Value) -> Value:
+    if type(a) is int:
+        return integer(-a)
+    if type(a) is float:
+        return -a
+    if isinstance(a, Duration):
+        return Duration(-a.nanoseconds)
+    raise overload_fault()
+
+
+@declare("!_", "(bool) -> bool", generic=True)
+def invert(a: Value) -> Value:
+    if a is True or a is False:
+        return not a
+    raise overload_fault()
+
+
+@declare("_?_:_", "(bool, A, A) -> A", generic=True)
+def conditional(condition: Value, then: Value, otherwise: Value) -> Value:
+    return then if condition else otherwise
+
+
+def _entry(container: Value, key: Value) -> Value:
+    if isinstance(container, dict):
+        try:
+            return container[map_key(key)]
+        except KeyError:
+            raise Fault(f"no such key: {key}") from None
+    if isinstance(container, (list, tuple)):
+        if isinstance(key, float) and key.is_integer():
+            key = int(key)
+        if not isinstance(key, int) or isinstance(key, bool):
+            raise overload_fault()
+        if not 0 <= key < len(container):
+            raise Fault(f"index out of bounds: {key}")
+        return container[key]
+    raise overload_fault()
+
+
+@declare(
+    "_[_]",
+    "(list(A), int) -> A",
+    "(map(A, B), A) -> B",
+    "(optional(list(A)), int) -> optional(A)",
+    "(optional(map(A, B)), A) -> optional(B)",
+    generic=True,
+)
+def index(container: Value, key: Value) -> Value:
+    if type(container) is dict and type(key) is str:
+        try:
+            return container[key]
+        except KeyError:
+            raise Fault(f"no such key: {key}") from None
+    if isinstance(container, Optional):
+        return optional_index(container, key)
+    return _entry(container, key)
+
+
+@declare(
+    "_[?_]",
+    "(list(A), int) -> optional(A)",
+    "(map(A, B), A) -> optional(B)",
+    "(optional(list(A)), int) -> optional(A)",
+    "(optional(map(A, B)), A) -> optional(B)",
+    generic=True,
+)
+def optional_index(container: Value, key: Value) -> Value:
+    if isinstance(container, Optional):
+        if not container.present:
+            return NONE
+        container = container.value
+    if not isinstance(container, (dict, list, tuple)):
+        raise overload_fault()
+    try:
+        return Optional(True, _entry(container, key))
+    except Fault:
+        return NONE
+
+
+@declare("@in", "(A, list(A)) -> bool", "(A, map(A, B)) -> bool", generic=True)
+def contained(item: Value, container: Value) -> Value:
+    if isinstance(container, dict):
+        return map_key(item) in container
+    if not isinstance(container, (list, tuple)):
+        raise overload_fault()
+    fault: Fault | None = None
+    for element in container:
+        try:
+            if equal(item, element):
+                return True
+        except Fault as error:
+            fault = error
+    if fault is not None:
+        raise fault
+    return False
+
+
+_SIZED: Final = ("string", "bytes", "list(A)", "map(A, B)")
+
+
+@declare("size", *(f"({kind}) -> int" for kind in _SIZED), *(f"{kind}.() -> int" for kind in _SIZED), generic=True)
+def size(value: Value) -> Value:
+    if isinstance(value, (str, bytes, list, tuple, dict)):
+        return len(value)
+    raise overload_fault("size", value)
+
+
+# --- the optional type ---------------------------------------------------------------------------------------------
+
+
+@declare("optional.of", "(A) -> optional(A)")
+def optional_of(value: Value) -> Optional:
+    return Optional(True, value)
+
+
+@declare("optional.none", "() -> optional(A)")
+def optional_none() -> Optional:
+    return NONE
+
+
+@declare("optional.ofNonZeroValue", "(A) -> optional(A)")
+def optional_of_non_zero(value: Value) -> Optional:
+    zero = value is None or (isinstance(value, (bool, int, float, str, bytes, list, tuple, dict)) and not value)
+    return NONE if zero or value in (Duration(0), Timestamp(0)) else Optional(True, value)
+
+
+@declare("hasValue", "optional(A).() -> bool")
+def has_value(optional: Optional) -> bool:
+    return optional.present
+
+
+@declare("value", "optional(A).() -> A")
+def value_of(optional: Optional) -> Value:
+    if not optional.present:
+        raise Fault("optional.none() dereference")
+    return optional.value
+
+
+@declare("or", "optional(A).(optional(A)) -> optional(A)")
+def either(optional: Optional, other: Optional) -> Optional:
+    return optional if optional.present else other
+
+
+@declare("orValue", "optional(A).(A) -> A")
+def or_value(optional: Optional, other: Value) -> Value:
+    return optional.value if optional.present else other

@@ -1,0 +1,62 @@
+"""CEL's macros: calls that are rewritten before anything is checked.
+
+The standard ones, those with two variables, ``cel.bind`` and the optional ones, as Kubernetes offers them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from modelplane.plan.cel.syntax import Bind, Call, CelError, Fold, Ident, Node, OptionalMap, Select, Source
+
+_QUANTIFIERS: Final = {"all": "all", "exists": "exists", "exists_one": "existsOne", "existsOne": "existsOne"}
+
+
+def expand(source: Source, call: Call) -> Node:
+    """The tree that the call stands for, or the call itself. Raises `CelError` on a malformed macro."""
+    arity = len(call.args)
+    if call.target is None:
+        return _has(source, call) if call.function == "has" and arity == 1 else call
+    if call.function in _QUANTIFIERS and arity in (2, 3):
+        return _fold(source, call, _QUANTIFIERS[call.function], 1 if arity == 2 else 2, filtered=False)
+    if call.function == "map" and arity in (2, 3):
+        return _fold(source, call, "map", 1, filtered=arity == 3)
+    if call.function == "filter" and arity == 2:
+        return _fold(source, call, "filter", 1, filtered=False)
+    if call.function in ("transformList", "transformMap", "transformMapEntry") and arity in (3, 4):
+        return _fold(source, call, call.function, 2, filtered=arity == 4)
+    if call.function == "bind" and arity == 3 and isinstance(call.target, Ident) and call.target.name == "cel":
+        return Bind(_variable(source, call.args[0]), call.args[1], call.args[2], call.at)
+    if call.function in ("optMap", "optFlatMap") and arity == 2:
+        name = _variable(source, call.args[0])
+        return OptionalMap(name, call.target, call.args[1], call.function == "optFlatMap", call.at)
+    return call
+
+
+def _has(source: Source, call: Call) -> Node:
+    (argument,) = call.args
+    if not isinstance(argument, Select) or argument.test or argument.optional:
+        raise CelError(source, [source.issue(call.at, "invalid argument to has() macro")])
+    return Select(argument.operand, argument.field, argument.at, test=True)
+
+
+def _fold(source: Source, call: Call, kind: str, variables: int, *, filtered: bool) -> Node:
+    assert call.target is not None
+    names = [_variable(source, argument) for argument in call.args[:variables]]
+    if variables == 2 and names[0] == names[1]:
+        raise CelError(source, [source.issue(call.args[1].at, f"duplicate variable name: {names[0]}")])
+    return Fold(
+        kind,
+        call.target,
+        names[0] if variables == 2 else None,
+        names[-1],
+        call.args[variables] if filtered else None,
+        call.args[-1],
+        call.at,
+    )
+
+
+def _variable(source: Source, node: Node) -> str:
+    if not isinstance(node, Ident):
+        raise CelError(source, [source.issue(node.at, "argument must be a simple name")])
+    return node.name

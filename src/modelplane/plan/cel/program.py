@@ -1,0 +1,53 @@
+"""From text to something that runs: parse, check, compile, and evaluation under a step budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from modelplane.plan.cel.check import check
+from modelplane.plan.cel.compiler import ConstantError, compile_tree
+from modelplane.plan.cel.folds import Exhausted
+from modelplane.plan.cel.parser import parse
+from modelplane.plan.cel.syntax import CelError, Fault, Issue, Select, Source
+from modelplane.plan.cel.types import Type
+from modelplane.plan.cel.validate import validate, walk
+from modelplane.plan.cel.values import Value
+
+STEPS: Final = 1_000_000
+"""The budget of one evaluation, as large as Kubernetes' cost limit."""
+
+
+class Program:
+    """A compiled expression. ``type`` is what the checker says it gives."""
+
+    def __init__(self, text: str, variables: Mapping[str, Type], rename: Callable[[str], str] | None = None) -> None:
+        """``rename`` is applied to the name of each selected field. Raises `CelError` with positions."""
+        # Importing the libraries fills the registry; only a process that compiles an expression pays for them.
+        from modelplane.plan.cel.functions import all as _libraries
+
+        assert _libraries.LIBRARIES
+        self.text = text
+        source = Source(text)
+        tree = parse(source)
+        if rename is not None:
+            for node in walk(tree):
+                if isinstance(node, Select):
+                    node.field = rename(node.field)
+        self.type = check(source, tree, variables)
+        validate(source, tree)
+        try:
+            compiled = compile_tree(tree, variables)
+        except ConstantError as error:
+            raise CelError(source, [Issue(str(error), 0, 0)], "program instantiation failed: ") from None
+        self._closure = compiled.closure
+        self._spare = [None] * (compiled.places - len(variables) - 1)
+
+    def run(self, values: Sequence[Value]) -> Value:
+        """The value for the variables in their order. Raises `Fault`."""
+        try:
+            return self._closure([STEPS, *values, *self._spare])
+        except Exhausted:
+            raise Fault("operation cancelled: actual cost limit exceeded") from None
+        except RecursionError:
+            raise Fault("the values are nested too deeply") from None

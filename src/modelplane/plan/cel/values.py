@@ -1,0 +1,195 @@
+"""CEL's values as Python sees them.
+
+bool, int, float, str, bytes, list and dict stand for themselves; the rest has a class here. A bool key of a map is kept as
+``("bool", value)``, since Python takes True and 1 for one key and CEL does not.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from modelplane.plan.cel.syntax import Fault
+from modelplane.plan.quantity import Quantity
+from modelplane.plan.semver import Semver
+
+Value: TypeAlias = object
+
+INT_MAX: Final = 2**63 - 1
+INT_MIN: Final = -(2**63)
+UINT_MAX: Final = 2**64 - 1
+
+
+class UInt(int):
+    """An unsigned 64-bit integer."""
+
+    __slots__ = ()
+
+
+class DefaultMap(dict[str, Value]):
+    """A map whose unknown keys read as an empty map, though they are not ``in`` it: the domains of a device."""
+
+    __slots__ = ()
+
+    def __missing__(self, key: str) -> Value:
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Optional:
+    """``optional.of(value)``, or ``optional.none()`` when not ``present``."""
+
+    present: bool
+    value: Value = None
+
+
+NONE: Final = Optional(False)
+
+
+@dataclass(frozen=True, slots=True)
+class TypeValue:
+    """What ``type(x)`` gives."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Duration:
+    """A span in nanoseconds."""
+
+    nanoseconds: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Timestamp:
+    """A moment, in nanoseconds since 1970 in UTC."""
+
+    nanoseconds: int
+
+    def local(self, zone: str | None) -> datetime.datetime:
+        """The moment in a zone, an IANA name or an offset such as ``-07:30``; UTC when None."""
+        moment = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(
+            microseconds=self.nanoseconds // 1000
+        )
+        return moment if zone is None else moment.astimezone(_zone(zone))
+
+
+def _zone(name: str) -> datetime.tzinfo:
+    offset = re.fullmatch(r"([+-]?)(\d{1,2}):(\d{2})", name)
+    if offset is not None:
+        minutes = int(offset[2]) * 60 + int(offset[3])
+        return datetime.timezone(datetime.timedelta(minutes=-minutes if offset[1] == "-" else minutes))
+    if name in ("", "UTC"):
+        return datetime.UTC
+    import zoneinfo
+
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        raise Fault(f"unknown time zone {name}") from error
+
+
+KINDS: Final[dict[type, str]] = {
+    bool: "bool",
+    int: "int",
+    UInt: "uint",
+    float: "double",
+    str: "string",
+    bytes: "bytes",
+    type(None): "null",
+    list: "list",
+    tuple: "list",
+    dict: "map",
+    DefaultMap: "map",
+    Quantity: "kubernetes.Quantity",
+    Semver: "kubernetes.Semver",
+    Optional: "optional_type",
+    TypeValue: "type",
+    Duration: "duration",
+    Timestamp: "timestamp",
+}
+_RUNTIME_NAMES: Final = {
+    "null": "null_type",
+    "duration": "google.protobuf.Duration",
+    "timestamp": "google.protobuf.Timestamp",
+}
+_NUMBERS: Final = frozenset({int, UInt, float})
+_OPAQUE: Final = (Quantity, Semver)
+
+
+def kind(value: Value) -> str:
+    """The short name of a value's kind, as declarations spell it."""
+    return KINDS.get(type(value)) or type(value).__name__
+
+
+def type_name(value: Value) -> str:
+    """The name that messages and ``type()`` give."""
+    found = kind(value)
+    return _RUNTIME_NAMES.get(found, found)
+
+
+def overload_fault(function: str = "", *args: Value) -> Fault:
+    """The error of a function that has no variant for these arguments."""
+    if not function:
+        return Fault("no such overload")
+    return Fault(f"no such overload: {function}({', '.join(type_name(argument) for argument in args)})")
+
+
+def map_key(value: Value) -> Value:
+    """A value as a key of a dict. Raises `Fault` for what CEL does not take as a key."""
+    if type(value) is str:
+        return value
+    if type(value) is bool:
+        return ("bool", value)
+    if type(value) is float:
+        if value.is_integer():
+            return int(value)
+        raise Fault(f"no such key: {value}")
+    if isinstance(value, int):
+        return value
+    raise Fault(f"unsupported key type: {type_name(value)}")
+
+
+def key_value(key: Value) -> Value:
+    """A dict's key as a value."""
+    return key[1] if type(key) is tuple else key
+
+
+def equal(a: Value, b: Value) -> bool:
+    """CEL's equality: numbers by value whatever their type, other types apart are unequal. Raises `Fault` for an opaque value
+    with anything else."""
+    ta, tb = type(a), type(b)
+    if ta is tb:
+        if ta is list or ta is tuple:
+            return len(a) == len(b) and all(map(equal, a, b))  # type: ignore[arg-type,call-overload]
+        if ta is dict or ta is DefaultMap:
+            return _equal_maps(a, b)  # type: ignore[arg-type]
+        if ta is Optional:
+            return a.present == b.present and equal(a.value, b.value)  # type: ignore[attr-defined]
+        return bool(a == b)
+    if ta in _NUMBERS and tb in _NUMBERS:
+        return bool(a == b)
+    if isinstance(a, _OPAQUE):
+        raise overload_fault("_==_", a, b)
+    if isinstance(a, dict) and isinstance(b, dict):
+        return _equal_maps(a, b)
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return len(a) == len(b) and all(map(equal, a, b))
+    return False
+
+
+def _equal_maps(a: dict[Value, Value], b: dict[Value, Value]) -> bool:
+    return len(a) == len(b) and all(key in b and equal(value, b[key]) for key, value in a.items())
+
+
+def less(a: Value, b: Value) -> bool:
+    """Whether a comes before b. Raises `Fault` where CEL has no order."""
+    ta, tb = type(a), type(b)
+    if (ta is tb and ta in _ORDERED) or (ta in _NUMBERS and tb in _NUMBERS):
+        return bool(a < b)  # type: ignore[operator]
+    raise overload_fault()
+
+
+_ORDERED: Final = frozenset({bool, int, UInt, float, str, bytes, Duration, Timestamp})
