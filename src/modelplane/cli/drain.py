@@ -8,9 +8,6 @@ import click
 
 from modelplane.cli import options
 
-FIELD_MANAGER = "modelplane-drain"
-TAINT = {"key": "modelplane.ai/drain", "effect": "NoExecute"}
-
 
 @click.command()
 @click.argument("cluster")
@@ -21,23 +18,12 @@ def command(cluster: str, data_dir: Path, kubeconfig: Path | None) -> None:
 
     The taint belongs to a field manager of its own, so GitOps does not undo it; `modelplane undrain` takes it away.
     """
-    options.run(set_taints(cluster, [TAINT], data_dir, kubeconfig))
+    options.run(taint(cluster, data_dir, kubeconfig, drain=True))
     click.echo(f"{cluster} is draining; watch `kubectl get modelreplicas -A -w`")
 
 
-async def set_taints(cluster: str, taints: list[dict[str, str]], data_dir: Path, kubeconfig: Path | None) -> None:
-    """Apply exactly these taints under the drain's field manager. Raises NotFound when there is no such cluster."""
-    from modelplane.api.inference_cluster import KIND
+async def taint(cluster: str, data_dir: Path, kubeconfig: Path | None, *, drain: bool) -> None:
+    from modelplane.local.drain import set_taints
 
     async with options.control_client(data_dir, kubeconfig) as client:
-        found = await client.get(KIND, cluster)
-        await client.apply(
-            {
-                "apiVersion": KIND.api_version,
-                "kind": KIND.kind,
-                # The uid keeps a cluster that is deleted meanwhile from being made anew by this apply.
-                "metadata": {"name": cluster, "uid": found["metadata"]["uid"]},
-                "spec": {"taints": taints} if taints else {},
-            },
-            field_manager=FIELD_MANAGER,
-        )
+        await set_taints(client, cluster, drain=drain)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from modelplane.cli import options
-from modelplane.cli.drain import set_taints
+from modelplane.cli.drain import taint
 
 
 @click.command()
@@ -16,5 +16,5 @@ from modelplane.cli.drain import set_taints
 @options.kubeconfig
 def command(cluster: str, data_dir: Path, kubeconfig: Path | None) -> None:
     """Let replicas come to CLUSTER again. Nothing that runs elsewhere moves back."""
-    options.run(set_taints(cluster, [], data_dir, kubeconfig))
+    options.run(taint(cluster, data_dir, kubeconfig, drain=False))
     click.echo(f"{cluster} takes replicas again; those that moved away stay where they are")
