@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from modelplane.api.inference_cluster import KIND
+from modelplane.api.labels import DRAIN_TAINT
 from modelplane.kube.client import Client
 
 FIELD_MANAGER: Final = "modelplane-drain"
-TAINT: Final = {"key": "modelplane.ai/drain", "effect": "NoExecute"}
+TAINT: Final = {"key": DRAIN_TAINT, "effect": "NoExecute"}
 
 
 async def set_taints(client: Client, cluster: str, *, drain: bool) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from modelplane.api.labels import DRAIN_TAINT
 from modelplane.api.meta import Object, condition_of
-from modelplane.local.drain import TAINT
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,8 +56,8 @@ def _cluster(cluster: Object, snapshot: Snapshot) -> list[str]:
     name = cluster["metadata"]["name"]
     status = cluster.get("status") or {}
     placed = [r for r in snapshot.replicas if r["spec"].get("clusterName") == name]
-    notes = [f"taint {t['key']}:{t['effect']}" for t in cluster["spec"].get("taints") or () if t["key"] != TAINT["key"]]
-    if any(t["key"] == TAINT["key"] for t in cluster["spec"].get("taints") or ()):
+    notes = [f"taint {t['key']}:{t['effect']}" for t in cluster["spec"].get("taints") or () if t["key"] != DRAIN_TAINT]
+    if any(t["key"] == DRAIN_TAINT for t in cluster["spec"].get("taints") or ()):
         notes.insert(0, "draining")
     reachable = condition_of(cluster, "Reachable")
     if reachable is not None and reachable.status != "True":
