@@ -60,6 +60,7 @@ def root_schema(definition: Definition, describe: Describe = silent) -> Object:
         "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": NAME_LENGTH}}},
         **schema["properties"],
     }
+    _add_rules(schema, definition.rules)
     return schema
 
 
@@ -108,8 +109,7 @@ def columns_of(definition: Definition) -> tuple[Column, ...]:
     """All columns: the kind's own that always show, whether it works, its age, and the wide ones."""
     always = tuple(column for column in definition.columns if column.priority == 0)
     wide = tuple(column for column in definition.columns if column.priority > 0)
-    state = (SYNCED, READY) if definition.machinery else ()
-    return (*always, *state, AGE, *wide)
+    return (*always, SYNCED, READY, AGE, *wide)
 
 
 def _column(column: Column) -> Object:

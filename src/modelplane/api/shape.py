@@ -65,8 +65,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     categories: tuple[str, ...] = ("crossplane", "modelplane")
     columns: tuple[Column, ...] = ()
     scale: Scale | None = None
-    machinery: bool = True
-    """Whether the kind is reconciled by us, and so shows whether it is synced and ready."""
+    rules: tuple[Rule, ...] = ()
 
 
 # --- vocabulary of annotations ----------------------------------------------------------------------------------
