@@ -5,6 +5,30 @@ lives in every process that validates an object. Steps are counted, so that no e
 """
 
 from modelplane.plan.cel.rules import Rule, RuleError, compile_rule
+from modelplane.plan.cel.selectors import (
+    BoundDevice,
+    Error,
+    Match,
+    NoMatch,
+    Outcome,
+    Selector,
+    SelectorError,
+    compile_selector,
+)
 from modelplane.plan.cel.syntax import Fault, Issue
 
-__all__ = ["Fault", "Issue", "Rule", "RuleError", "compile_rule"]
+__all__ = [
+    "BoundDevice",
+    "Error",
+    "Fault",
+    "Issue",
+    "Match",
+    "NoMatch",
+    "Outcome",
+    "Rule",
+    "RuleError",
+    "Selector",
+    "SelectorError",
+    "compile_rule",
+    "compile_selector",
+]

@@ -193,3 +193,8 @@ def less(a: Value, b: Value) -> bool:
 
 
 _ORDERED: Final = frozenset({bool, int, UInt, float, str, bytes, Duration, Timestamp})
+
+
+def register_kind(type_: type, name: str) -> None:
+    """Give a library's class the name that declarations and messages use."""
+    KINDS[type_] = name

@@ -2,6 +2,9 @@
 
 from modelplane.plan.cel.functions import (
     conversions,
+    formats,
+    lists,
+    network,
     operators,
     regexes,
     strings,
@@ -9,4 +12,4 @@ from modelplane.plan.cel.functions import (
     versions,
 )
 
-LIBRARIES = (conversions, operators, regexes, strings, times, versions)
+LIBRARIES = (conversions, formats, lists, network, operators, regexes, strings, times, versions)
