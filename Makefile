@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types imports check generate bench docs clean
+.PHONY: demo test lint types imports check bench bench-apply clean
 
 # What `make demo` needs: the command and the local fleet.
 $(VENV)/.local: pyproject.toml
@@ -41,6 +41,12 @@ current: $(STAMP)
 	$(BIN)/python scripts/generate.py --check
 
 check: lint types imports current
+
+bench: bench-apply
+
+# From kubectl apply to the first answer; writes benchmarks/results/apply.json and .svg.
+bench-apply: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.apply
 
 clean:
 	rm -rf $(VENV)

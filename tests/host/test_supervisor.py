@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from pathlib import Path
@@ -13,13 +14,12 @@ from modelplane.local.supervisor import Supervisor, Unit, UnitFailed
 from tests.conftest import Eventually
 
 
-def unit(tmp_path: Path, code: str = "import signal; signal.pause()", **kwargs: object) -> Unit:
+def unit(tmp_path: Path, code: str = "import signal; signal.pause()") -> Unit:
     return Unit(
         name="pause",
         argv=(sys.executable, "-c", code),
         log=tmp_path / "pause.log",
         record=tmp_path / "pause.json",
-        **kwargs,  # type: ignore[arg-type]
     )
 
 
@@ -58,11 +58,9 @@ async def test_a_unit_with_other_arguments_is_replaced(tmp_path: Path, eventuall
 
 async def test_a_unit_that_cannot_run_says_why(tmp_path: Path) -> None:
     async def never() -> None:
-        import asyncio
-
         await asyncio.Event().wait()
 
     supervisor = Supervisor()
     with pytest.raises(UnitFailed, match="port is taken"):
-        await supervisor.start(unit(tmp_path, "raise SystemExit('port is taken')", ready=never))
+        await supervisor.start(unit(tmp_path, "raise SystemExit('port is taken')"), ready=never)
     await supervisor.stop("pause")

@@ -20,7 +20,7 @@ KEY = Key("default", "a")
 async def until(condition: Callable[[], bool], limit: float = 15) -> None:
     """Wait for a condition that other tasks of this loop bring about."""
     async with asyncio.timeout(limit):
-        while not condition():  # noqa: ASYNC110 - any task may bring it about
+        while not condition():
             await asyncio.sleep(0.005)
 
 

@@ -5,14 +5,22 @@ from __future__ import annotations
 from typing import Final
 
 from modelplane.api import (
+    aks_cluster,
+    eks_cluster,
+    gke_cluster,
     inference_class,
     inference_cluster,
     inference_gateway,
+    model_cache,
     model_deployment,
     model_endpoint,
     model_replica,
     model_service,
+    nebius_cluster,
+    pool_observation,
+    replica_observation,
     serving_stack,
+    vultr_cluster,
 )
 from modelplane.api.meta import GVK
 from modelplane.api.shape import Definition
@@ -25,7 +33,18 @@ DEFINITIONS: Final[tuple[Definition, ...]] = (
     model_service.DEFINITION,
     model_endpoint.DEFINITION,
     model_replica.DEFINITION,
+    model_cache.DEFINITION,
     serving_stack.DEFINITION,
+    gke_cluster.DEFINITION,
+    eks_cluster.DEFINITION,
+    aks_cluster.DEFINITION,
+    nebius_cluster.DEFINITION,
+    vultr_cluster.DEFINITION,
+    pool_observation.DEFINITION,
+    replica_observation.DEFINITION,
 )
+
+AGENT_DEFINITIONS: Final = (pool_observation.DEFINITION, replica_observation.DEFINITION)
+"""Kinds that live on inference clusters, not on the control cluster."""
 
 BY_KIND: Final[dict[GVK, Definition]] = {definition.resource.gvk: definition for definition in DEFINITIONS}

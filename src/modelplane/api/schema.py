@@ -60,7 +60,6 @@ def root_schema(definition: Definition, describe: Describe = silent) -> Object:
         "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": NAME_LENGTH}}},
         **schema["properties"],
     }
-    _add_rules(schema, definition.rules)
     return schema
 
 
@@ -109,7 +108,8 @@ def columns_of(definition: Definition) -> tuple[Column, ...]:
     """All columns: the kind's own that always show, whether it works, its age, and the wide ones."""
     always = tuple(column for column in definition.columns if column.priority == 0)
     wide = tuple(column for column in definition.columns if column.priority > 0)
-    return (*always, SYNCED, READY, AGE, *wide)
+    state = (SYNCED, READY) if definition.machinery else ()
+    return (*always, *state, AGE, *wide)
 
 
 def _column(column: Column) -> Object:

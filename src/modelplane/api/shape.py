@@ -65,7 +65,8 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     categories: tuple[str, ...] = ("crossplane", "modelplane")
     columns: tuple[Column, ...] = ()
     scale: Scale | None = None
-    rules: tuple[Rule, ...] = ()
+    machinery: bool = True
+    """Whether the kind is reconciled by us, and so shows whether it is synced and ready."""
 
 
 # --- vocabulary of annotations ----------------------------------------------------------------------------------

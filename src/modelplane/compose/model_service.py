@@ -7,6 +7,7 @@ not answer. Endpoints count in the service's own namespace only, in the order of
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -45,8 +46,11 @@ from modelplane.compose.routing.address import address_type, url_to
 from modelplane.compose.routing.weights import spread
 from modelplane.errors import InvalidObject
 
-ROUTE_KEY = "httproute"
-ACCEPTED = Cel(
+ROUTE_KEY: Final = "httproute"
+IDLE_TIMEOUT: Final = "modelplane.ai/idle-timeout"
+"""On a service's route: the longest silence before the first byte, and between bytes; ``0s`` for no limit."""
+
+ACCEPTED: Final = Cel(
     "has(object.status) && has(object.status.parents) && object.status.parents.exists(p, has(p.conditions)"
     " && p.conditions.exists(c, c.type == 'Accepted' && c.status == 'True'"
     " && (!has(c.observedGeneration) || c.observedGeneration >= object.metadata.generation)))"
@@ -198,7 +202,15 @@ def _route(service: ModelService, backends: list[Object]) -> Object:
     if backends:
         rule["backendRefs"] = backends
     parent = {"group": GATEWAY.group, "kind": GATEWAY.kind, "name": FRONT_DOOR, "namespace": SYSTEM_NAMESPACE}
-    return manifest(HTTP_ROUTE, childname(name, "httproute"), namespace, spec={"parentRefs": [parent], "rules": [rule]})
+    # Gateway API has no word for silence between bytes; the front door reads it from the annotation.
+    idle = service.spec.timeouts.idle if service.spec.timeouts else None
+    return manifest(
+        HTTP_ROUTE,
+        childname(name, "httproute"),
+        namespace,
+        annotations={IDLE_TIMEOUT: idle} if idle else None,
+        spec={"parentRefs": [parent], "rules": [rule]},
+    )
 
 
 # --- what is said about it --------------------------------------------------------------------------------------

@@ -27,13 +27,12 @@ STEADY = 10.0
 
 
 class Unit(msgspec.Struct, frozen=True, kw_only=True):
-    """A supervised process. ``ready`` returns once it does its job; ``grace`` is how long SIGTERM may take, in seconds."""
+    """A supervised process. ``grace`` is how long SIGTERM may take, in seconds."""
 
     name: str
     argv: tuple[str, ...]
     log: Path
     record: Path
-    ready: Callable[[], Awaitable[None]] | None = None
     env: Mapping[str, str] = {}
     grace: float = 8.0
 
@@ -56,26 +55,28 @@ class Supervisor:
         """The processes of now, by unit."""
         return dict(self._running)
 
-    async def start(self, unit: Unit, *, within: float = 30.0) -> None:
-        """Adopt or start the unit, keep it running from now on, and return when it is ready.
+    async def start(
+        self, unit: Unit, *, ready: Callable[[], Awaitable[None]] | None = None, within: float = 30.0
+    ) -> None:
+        """Adopt or start the unit, keep it running from now on, and return once ``ready`` has returned.
 
         Raises `UnitFailed` when it is not ready in time or keeps ending.
         """
         self._units[unit.name] = unit
         self._deaths[unit.name] = 0
         self._tasks[unit.name] = asyncio.create_task(self._keep(unit), name=f"unit {unit.name}")
-        if unit.ready is None:
+        if ready is None:
             return
-        ready = asyncio.ensure_future(unit.ready())
+        answered = asyncio.ensure_future(ready())
         deadline = time.monotonic() + within
         try:
-            while not ready.done():
-                await asyncio.wait((ready,), timeout=0.1)
+            while not answered.done():
+                await asyncio.wait((answered,), timeout=0.1)
                 if self._deaths[unit.name] >= 3 or time.monotonic() > deadline:
                     raise UnitFailed(f"{unit.name} did not become ready; the end of {unit.log}:\n{tail(unit.log)}")
-            await ready
+            await answered
         finally:
-            ready.cancel()
+            answered.cancel()
 
     async def _keep(self, unit: Unit) -> None:
         delay = FIRST_DELAY

@@ -1,14 +1,20 @@
-"""Tables: the columns of `kubectl get`, for built-in kinds by code and for custom kinds by JSON path."""
+"""Tables: the columns of `kubectl get`, for custom kinds by JSON path and for built-in kinds by code (``tables``)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from modelplane.api.meta import GVK, Object
+from modelplane.server import jsonpath
 from modelplane.server.resource import Column, Printer
 
-NAME = Column("Name", format="name", description="Name must be unique within a namespace.")
+NAME = Column(
+    "Name",
+    format="name",
+    description="Name must be unique within a namespace. Is required when creating resources. Cannot be updated.",
+)
 AGE = Column("Age", description="The time since the object was created.")
 
 
@@ -17,12 +23,12 @@ def age(since: object, now: datetime) -> str:
     then = moment(since)
     if then is None:
         return "<unknown>"
-    seconds = int((now - then).total_seconds())
-    return "<invalid>" if seconds < -1 else "0s" if seconds < 0 else duration(seconds)
+    seconds = (now - then).total_seconds()
+    return "<invalid>" if seconds <= -2 else "0s" if seconds < 0 else duration(int(seconds))
 
 
 def moment(text: object) -> datetime | None:
-    """A timestamp of the API as an aware datetime."""
+    """A timestamp of the API as an aware datetime, None for what is no timestamp."""
     if not isinstance(text, str):
         return None
     try:
@@ -41,56 +47,84 @@ def duration(seconds: int) -> str:
         return _two(minutes, "m", seconds % 60, "s")
     if minutes < 180:
         return f"{minutes}m"
-    hours = seconds // 3600
+    hours = minutes // 60
     if hours < 8:
         return _two(hours, "h", minutes % 60, "m")
     if hours < 48:
         return f"{hours}h"
     days = hours // 24
-    if hours < 192:
+    if days < 8:
         return _two(days, "d", hours % 24, "h")
-    if hours < 24 * 365 * 2:
+    if days < 730:
         return f"{days}d"
     years = days // 365
-    if hours < 24 * 365 * 8:
-        return _two(years, "y", days % 365, "d")
-    return f"{years}y"
+    return _two(years, "y", days % 365, "d") if years < 8 else f"{years}y"
 
 
 def _two(first: int, unit: str, second: int, smaller: str) -> str:
     return f"{first}{unit}{second}{smaller}" if second else f"{first}{unit}"
 
 
-def name(obj: Object) -> object:
+def name_of(obj: Object) -> object:
     return (obj.get("metadata") or {}).get("name", "")
 
 
-class NamePrinter:
-    """Name and age: what a kind without columns of its own shows."""
+def created(obj: Object, now: datetime) -> str:
+    return age((obj.get("metadata") or {}).get("creationTimestamp"), now)
 
-    columns = (NAME, AGE)
+
+class PathPrinter:
+    """The columns of a custom kind: ``additionalPrinterColumns`` of one version, or name and age without any."""
+
+    def __init__(self, columns: Sequence[Object] = ()) -> None:
+        chosen = columns or [{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}]
+        self.columns: tuple[Column, ...] = (
+            NAME,
+            *(
+                Column(
+                    column["name"],
+                    column.get("type", "string"),
+                    column.get("format", ""),
+                    column.get("description")
+                    or f"Custom resource definition column (in JSONPath format): {column['jsonPath']}",
+                    column.get("priority", 0),
+                )
+                for column in chosen
+            ),
+        )
+        self._paths = tuple(jsonpath.parse(column["jsonPath"]) for column in chosen)
 
     def row(self, obj: Object, now: datetime) -> list[object]:
-        return [name(obj), age((obj.get("metadata") or {}).get("creationTimestamp"), now)]
+        cells = (
+            _cell(column.type, path.find(obj), now) for column, path in zip(self.columns[1:], self._paths, strict=True)
+        )
+        return [name_of(obj), *cells]
 
 
-Cell = Callable[[Object, datetime], object]
+def _cell(type_: str, found: list[object], now: datetime) -> object:
+    if not found or (found[0] is None and type_ != "string"):
+        return None
+    value = found[0]
+    if type_ == "date":
+        then = moment(value)
+        return age(value, now) if then is not None else "<invalid>" if isinstance(value, str) else None
+    if type_ == "string":
+        return " ".join(_text(item) for item in found)
+    if type_ == "boolean":
+        return value if isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if type_ == "integer" else float(value)
 
 
-class CodePrinter:
-    """Columns of a built-in kind, each with the function that makes its cell."""
-
-    def __init__(self, cells: Mapping[Column, Cell]) -> None:
-        self.columns = tuple(cells)
-        self._cells = tuple(cells.values())
-
-    def row(self, obj: Object, now: datetime) -> list[object]:
-        return [cell(obj, now) for cell in self._cells]
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def builtin_printer(gvk: GVK) -> Printer:
-    """The printer of a built-in kind."""
-    from modelplane.server.tables import TABLES
+    """The printer of a built-in kind; kinds without columns of their own show name and age."""
+    from modelplane.server.tables import printer
 
-    cells = TABLES.get((gvk.group, gvk.kind))
-    return CodePrinter(cells) if cells else NamePrinter()
+    return printer(gvk)

@@ -35,7 +35,7 @@ _WORDS = {
     ErrorType.NOT_FOUND: "Not found",
 }
 
-_VALUELESS = (ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG, ErrorType.TOO_MANY)
+_VALUELESS = (ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG)
 
 
 class FieldError(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,11 +35,13 @@ class Node:
 
     __slots__ = (
         "additional", "atomic", "constraints", "default", "embedded", "has_default_below", "items", "list_type",
-        "map_keys", "merge_key", "nullable", "preserve", "properties", "required", "rules", "strategies", "type",
+        "map_keys", "merge_key", "name", "nullable", "preserve", "properties", "required", "rules", "strategies", "type",
     )  # fmt: skip
 
     def __init__(self, type_: str = "") -> None:
         self.type = type_
+        self.name = ""
+        """The Go type of a built-in definition (``DeploymentSpec``), for messages."""
         self.properties: Mapping[str, Node] = {}
         self.additional: Node | None = None
         self.items: Node | None = None
@@ -108,6 +110,7 @@ class Compiler:
             if self._definition is None:
                 raise KeyError(name)
             node = self._named[name] = Node()
+            node.name = name.rpartition(".")[2]
             self._fill(node, self._definition(name))
         return self._named[name]
 

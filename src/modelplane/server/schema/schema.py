@@ -7,12 +7,22 @@ from collections.abc import Callable
 
 from modelplane.api.meta import Object
 from modelplane.server.schema import default as defaulting
-from modelplane.server.schema.errors import FieldError
+from modelplane.server.schema.decode import type_mismatch
+from modelplane.server.schema.errors import ErrorType, FieldError
+from modelplane.server.schema.names import NameRule, dns_subdomain, metadata
 from modelplane.server.schema.node import Node
 from modelplane.server.schema.prune import prune
+from modelplane.server.schema.rules import Rules
+from modelplane.server.schema.validate import validate
 
 Check = Callable[[Object, Object | None], list[FieldError]]
 """Rules of a kind that its schema cannot say: takes the object and, on updates, the stored one."""
+
+_BLOCKING = (ErrorType.REQUIRED, ErrorType.TYPE_INVALID, ErrorType.TOO_LONG, ErrorType.TOO_MANY)
+_RULES_SKIPPED = (
+    "some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation"
+)
 
 
 class Schema:
@@ -25,6 +35,8 @@ class Schema:
         *,
         fill: Callable[[Object], None] | None = None,
         check: Check | None = None,
+        rules: Rules | None = None,
+        name: NameRule = dns_subdomain,
         builtin: bool = False,
     ) -> None:
         self.node = node
@@ -32,6 +44,8 @@ class Schema:
         self.builtin = builtin
         self._fill = fill
         self._check = check
+        self._rules = rules
+        self._name = name
 
     def prune(self, obj: Object) -> tuple[Object, list[str]]:
         """Without unknown fields, and the paths of those (``spec.foo``): warnings, or errors when strict."""
@@ -44,3 +58,28 @@ class Schema:
             filled = copy.deepcopy(filled)
             self._fill(filled)
         return filled
+
+    def decoding_error(self, obj: Object) -> str:
+        """Why Go could not decode the object (a 400), or an empty string.
+
+        Built-in kinds are decoded whole; of a custom kind only ``metadata`` is, the rest is for ``validate``.
+        """
+        if self.builtin:
+            return type_mismatch(self.node, obj)
+        return type_mismatch(self.metadata, obj.get("metadata"), "metadata", "ObjectMeta")
+
+    def validate(self, obj: Object, old: Object | None = None) -> list[FieldError]:
+        """Everything wrong with an object; on an update, ``old`` is the stored one. Expects it pruned and defaulted."""
+        errors = metadata(obj, old, self._name)
+        structural = validate(self.node, obj, old)
+        if self.builtin:
+            structural = [e for e in structural if e.type is not ErrorType.REQUIRED or e.path.startswith("spec.")]
+        errors += structural
+        if self._rules is not None and self._rules.present:
+            if any(error.type in _BLOCKING for error in structural):
+                errors.append(FieldError(path="", type=ErrorType.INVALID, message=_RULES_SKIPPED))
+            else:
+                errors += self._rules.check(obj, old)
+        if self._check is not None:
+            errors += self._check(obj, old)
+        return errors

@@ -1,0 +1,52 @@
+"""`modelplane chat`: one question to a ModelService through the front door."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from modelplane.cli import options
+
+
+@click.command()
+@click.argument("service", metavar="NAMESPACE/SERVICE")
+@click.argument("text")
+@options.data_dir
+@options.kubeconfig
+@click.option("--model", help="Model name to ask for; the first that the service lists when left out.")
+def command(service: str, text: str, data_dir: Path, kubeconfig: Path | None, model: str | None) -> None:
+    """Ask NAMESPACE/SERVICE the TEXT and stream the answer."""
+    namespace, slash, name = service.partition("/")
+    if not slash or not namespace or not name or "/" in name:
+        raise click.BadParameter(
+            f"{service!r} is not NAMESPACE/SERVICE, such as ml-team/mock", param_hint="NAMESPACE/SERVICE"
+        )
+    options.run(_chat(namespace, name, text, data_dir, kubeconfig, model))
+
+
+async def _chat(
+    namespace: str, name: str, text: str, data_dir: Path, kubeconfig: Path | None, model: str | None
+) -> None:
+    import aiohttp
+
+    from modelplane.api.model_service import KIND
+    from modelplane.local import ask
+
+    async with options.control_client(data_dir, kubeconfig) as client:
+        service = await client.get(KIND, name, namespace)
+    address = (service.get("status") or {}).get("address")
+    if not address:
+        raise click.ClickException(
+            f"{namespace}/{name} has no address yet; `kubectl describe modelservice {name} -n {namespace}` says why"
+        )
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None, sock_connect=10)) as session:
+        if model is None:
+            served = await ask.models(session, address)
+            if not served:
+                raise click.ClickException(f"{address} lists no model; see `modelplane status`")
+            model = served[0]
+        answer = await ask.chat(session, address, model, text)
+        async for piece in answer.pieces():
+            click.echo(piece, nl=False)
+        click.echo()

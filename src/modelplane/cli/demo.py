@@ -1,0 +1,47 @@
+"""`modelplane demo`: the guided tour over a fleet that comes and goes with it."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+
+import click
+
+from modelplane.cli import options
+
+
+@click.command()
+def command() -> None:
+    """Start a two-region fleet, deploy a model, drain a region, and tear everything down again.
+
+    It uses a directory of its own and touches no other fleet.
+    """
+    root = Path(tempfile.mkdtemp(prefix="modelplane-demo-"))
+    try:
+        options.run(_demo(root))
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+async def _demo(root: Path) -> None:
+    from modelplane.local.demo import Demo
+    from modelplane.local.fleet import LocalFleet
+    from modelplane.local.fleet_spec import TWO_REGIONS
+    from modelplane.local.layout import Layout
+
+    layout = Layout(root)
+    local = LocalFleet(layout, TWO_REGIONS, report=lambda line: click.echo(f"  {line}"))
+    tour = asyncio.ensure_future(Demo(layout, local, click.echo).run())
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, tour.cancel)
+    try:
+        await tour
+    except asyncio.CancelledError:
+        click.echo("\ninterrupted; stopping every process")
+        raise SystemExit(130) from None
+    finally:
+        await asyncio.shield(local.stop())

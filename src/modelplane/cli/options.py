@@ -1,0 +1,56 @@
+"""Options that several verbs share, and how a verb reaches the control plane."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from modelplane.errors import ModelplaneError
+from modelplane.local.layout import Layout, default_data_dir
+
+if TYPE_CHECKING:
+    from modelplane.kube.client import Client
+
+T = TypeVar("T")
+Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+
+data_dir: Decorator = click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=default_data_dir,
+    show_default="the user's state directory",
+    envvar="MODELPLANE_DATA_DIR",
+    help="Where the local fleet keeps its state.",
+)
+kubeconfig: Decorator = click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Reach this control plane instead of the local fleet's.",
+)
+
+
+def control_client(data_dir: Path, kubeconfig: Path | None) -> Client:
+    """A client of the control plane: of ``kubeconfig`` when given, else of the local fleet."""
+    from modelplane.kube.client import Client
+    from modelplane.kube.kubeconfig import Kubeconfig
+
+    path = kubeconfig or Layout(data_dir).kubeconfig
+    if not path.exists():
+        raise click.ClickException(
+            f"{path} does not exist; start a local fleet with `modelplane up`, or give --kubeconfig"
+        )
+    return Client(Kubeconfig.load(path), user_agent="modelplane-cli")
+
+
+def run(work: Coroutine[object, object, T]) -> T:
+    """Run a verb's work; what is raised on purpose becomes one line and exit status 1."""
+    try:
+        return asyncio.run(work)
+    except ModelplaneError as error:
+        raise click.ClickException(str(error)) from error
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None

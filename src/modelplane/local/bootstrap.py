@@ -1,0 +1,87 @@
+"""What a platform team would have done by hand before the control plane starts: namespaces, identities, kubeconfig Secrets.
+
+Everything is applied, so that a second start changes nothing but what is out of date.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from modelplane.api.meta import SYSTEM_NAMESPACE, Object
+from modelplane.kube.client import Client
+from modelplane.local.fleet_spec import Cluster, Fleet
+
+FIELD_MANAGER: Final = "modelplane-up"
+OPERATOR: Final = "modelplane-operator"
+TOKEN_SECONDS: Final = 365 * 24 * 3600
+"""The operator's token is made anew at every start, so it only has to outlive one."""
+
+
+async def namespaces(client: Client, fleet: Fleet) -> None:
+    for name in (SYSTEM_NAMESPACE, *fleet.namespaces):
+        await client.apply(
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}, field_manager=FIELD_MANAGER
+        )
+
+
+async def operator_identity(client: Client, admin: Path, rules: Path, into: Path) -> None:
+    """Apply the operator's service account and rules, and write a kubeconfig that holds a token of it and nothing more."""
+    for document in yaml.safe_load_all(rules.read_text()):
+        if document:
+            await client.apply(document, field_manager=FIELD_MANAGER)
+    answer = await client.request(
+        "POST",
+        f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/serviceaccounts/{OPERATOR}/token",
+        body={
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": TOKEN_SECONDS},
+        },
+    )
+    config = yaml.safe_load(admin.read_text())
+    config["users"] = [{"name": OPERATOR, "user": {"token": answer["status"]["token"]}}]
+    for context in config["contexts"]:
+        context["context"]["user"] = OPERATOR
+    write_private(into, yaml.safe_dump(config))
+
+
+async def kubeconfig_secret(client: Client, cluster: Cluster, kubeconfig: Path) -> None:
+    """The Secret by which an InferenceCluster of source Existing is reached."""
+    data = base64.b64encode(kubeconfig.read_bytes()).decode()
+    await client.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": cluster.secret.name, "namespace": SYSTEM_NAMESPACE},
+            "type": "Opaque",
+            "data": {cluster.secret.key: data},
+        },
+        field_manager=FIELD_MANAGER,
+    )
+
+
+def merged_kubeconfig(named: Iterable[tuple[str, Path]]) -> str:
+    """One kubeconfig with a context per (name, kubeconfig); the first is the current one."""
+    merged: Object = {"apiVersion": "v1", "kind": "Config", "clusters": [], "users": [], "contexts": []}
+    for name, path in named:
+        config = yaml.safe_load(path.read_text())
+        merged["clusters"].append({"name": name, "cluster": config["clusters"][0]["cluster"]})
+        merged["users"].append({"name": name, "user": config["users"][0]["user"]})
+        merged["contexts"].append({"name": name, "context": {"cluster": name, "user": name}})
+        merged.setdefault("current-context", name)
+    return yaml.safe_dump(merged, sort_keys=False)
+
+
+def write_private(path: Path, text: str) -> None:
+    """A credential: readable by its owner alone, replaced in one step."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_name(path.name + ".tmp")
+    scratch.touch(mode=0o600)
+    scratch.chmod(0o600)
+    scratch.write_text(text)
+    scratch.replace(path)

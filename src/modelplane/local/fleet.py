@@ -1,0 +1,163 @@
+"""A whole fleet on one machine: which processes run, in which order they start, and how they end.
+
+The control plane is the operator pointed at an API server that we brought along. Each simulated cluster is one process,
+each Envoy and each engine a session of its own, so that any of them can be killed without the others noticing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from modelplane import processes
+from modelplane.errors import ModelplaneError, PermanentError
+from modelplane.kube.client import Client
+from modelplane.kube.kubeconfig import Kubeconfig
+from modelplane.local import bootstrap, fleet_spec, ports
+from modelplane.local.layout import Layout
+from modelplane.local.supervisor import Supervisor, Unit
+
+CONTROL: Final = "control"
+CONTROL_CONTROLLERS: Final = "garbagecollector,namespace,serviceaccount"
+
+Report = Callable[[str], None]
+
+
+class AlreadyRunning(PermanentError):
+    """Another supervisor owns the data directory."""
+
+
+class LocalFleet:
+    """Starts and stops the processes of one data directory. One instance, one event loop."""
+
+    def __init__(self, layout: Layout, fleet: fleet_spec.Fleet, report: Report) -> None:
+        self.layout = layout
+        self.fleet = fleet
+        self.supervisor = Supervisor()
+        self._report = report
+        names = [CONTROL, "operator-health", *(f"cluster-{c.name}" for c in fleet.clusters)]
+        self._ports = ports.keep(layout.ports, names)
+
+    async def start(self) -> None:
+        """Return when the control plane serves and every cluster is up. Raises `UnitFailed` or `AlreadyRunning`."""
+        owner = processes.recall(self.layout.supervisor)
+        if owner is not None and owner.pid != _this_process().pid:
+            raise AlreadyRunning(
+                f"a fleet already runs in {self.layout.root} (pid {owner.pid}); end it with `modelplane down`"
+            )
+        processes.remember(self.layout.supervisor, _this_process())
+        self.layout.fleet.write_text(fleet_spec.dump(self.fleet))
+        await asyncio.gather(self._start_control(), *(self._start_cluster(c) for c in self.fleet.clusters))
+        kubeconfigs = [(c.name, self.layout.cluster_kubeconfig(c.name)) for c in self.fleet.clusters]
+        bootstrap.write_private(
+            self.layout.kubeconfig,
+            bootstrap.merged_kubeconfig([("modelplane", self.layout.control_kubeconfig), *kubeconfigs]),
+        )
+        async with self._control_client() as client:
+            for cluster in self.fleet.clusters:
+                await bootstrap.kubeconfig_secret(client, cluster, self.layout.cluster_kubeconfig(cluster.name))
+        gateways = [f"--cluster={name}={path}" for name, path in kubeconfigs]
+        flags = {"--data-dir": self.layout.gateway, "--control": self.layout.control_kubeconfig}
+        await self.supervisor.start(self._unit("gateway", flags, more=gateways))
+        self._report("gateway: one Envoy per Gateway, fed over ADS")
+
+    async def _start_control(self) -> None:
+        began = time.monotonic()
+        port = self._ports[CONTROL]
+        api = self._unit("apiserver", {"--data-dir": self.layout.control, "--port": port})
+        await self.supervisor.start(api, ready=lambda: self._answers(self.layout.control_kubeconfig))
+        self._report(f"control plane API: https://127.0.0.1:{port} ({time.monotonic() - began:.1f} s)")
+        async with self._control_client() as client:
+            await bootstrap.namespaces(client, self.fleet)
+            rules = Path(str(resources.files("modelplane.operator") / "rbac.yaml"))
+            await bootstrap.operator_identity(
+                client, self.layout.control_kubeconfig, rules, self.layout.operator_kubeconfig
+            )
+        controllers = {"--kubeconfig": self.layout.control_kubeconfig, "--controllers": CONTROL_CONTROLLERS}
+        await self.supervisor.start(self._unit("controllers", controllers))
+        operator = {
+            "--kubeconfig": self.layout.operator_kubeconfig,
+            "--health-port": self._ports["operator-health"],
+            "--chart-installer": "local",
+        }
+        await self.supervisor.start(self._unit("operator", operator))
+        self._report("operator: running with its own service account")
+
+    async def _start_cluster(self, cluster: fleet_spec.Cluster) -> None:
+        began = time.monotonic()
+        port = self._ports[f"cluster-{cluster.name}"]
+        flags = {
+            "--data-dir": self.layout.cluster(cluster.name),
+            "--port": port,
+            "--fleet": self.layout.fleet,
+            "--name": cluster.name,
+        }
+        unit = self._unit("cluster", flags, name=f"cluster-{cluster.name}")
+        await self.supervisor.start(unit, ready=lambda: self._answers(self.layout.cluster_kubeconfig(cluster.name)))
+        nodes = sum(pool.nodes for pool in cluster.pools)
+        self._report(
+            f"cluster {cluster.name}: https://127.0.0.1:{port}, {nodes} simulated node{'s' * (nodes != 1)}"
+            f" ({time.monotonic() - began:.1f} s)"
+        )
+
+    def _unit(
+        self, verb: str, flags: Mapping[str, object], *, name: str | None = None, more: Sequence[str] = ()
+    ) -> Unit:
+        unit = name or verb
+        arguments = [text for flag, value in flags.items() for text in (flag, str(value))]
+        return Unit(
+            name=unit,
+            argv=(sys.executable, "-m", "modelplane", verb, *arguments, *more),
+            log=self.layout.log(unit),
+            record=self.layout.record(unit),
+        )
+
+    def _control_client(self) -> Client:
+        return Client(Kubeconfig.load(self.layout.control_kubeconfig), field_manager=bootstrap.FIELD_MANAGER)
+
+    @staticmethod
+    async def _answers(kubeconfig: Path) -> None:
+        """Return once the API server of the kubeconfig says that it is ready."""
+        while True:
+            with contextlib.suppress(ModelplaneError, OSError):
+                async with Client(Kubeconfig.load(kubeconfig)) as client:
+                    await client.request("GET", "/readyz")
+                    return
+            await asyncio.sleep(0.03)
+
+    async def stop(self) -> None:
+        """End every process: traffic's side first, then clusters, the control plane last."""
+        await self.supervisor.stop("operator", "controllers")
+        await self.supervisor.stop("gateway", *(f"cluster-{c.name}" for c in self.fleet.clusters))
+        await self.supervisor.stop("apiserver")
+        await stop_leftovers(self.layout)
+        self.layout.supervisor.unlink(missing_ok=True)
+
+
+async def stop_leftovers(layout: Layout) -> int:
+    """Stop whatever the records of the data directory still name (engines, Envoys, orphans of a crash); how many ran."""
+    records = [(path, processes.recall(path)) for path in layout.root.glob("**/run/*.json")]
+    running = [(path, record) for path, record in records if record is not None]
+    await asyncio.gather(*(processes.stop(record, grace=3.0) for _, record in running))
+    for path, _ in records:
+        path.unlink(missing_ok=True)
+    return len(running)
+
+
+def purge(layout: Layout) -> None:
+    """Remove the data directory; refuses one that is not ours."""
+    if layout.root.exists() and not (layout.fleet.exists() or layout.ports.exists()):
+        raise PermanentError(f"{layout.root} holds no fleet, so it is not removed; check --data-dir")
+    shutil.rmtree(layout.root, ignore_errors=True)
+
+
+def _this_process() -> processes.Record:
+    return processes.Record(os.getpid(), processes.start_time(os.getpid()) or "", tuple(sys.argv))

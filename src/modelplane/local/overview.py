@@ -1,0 +1,135 @@
+"""What a fleet looks like right now, as plain text: clusters and pools, replicas, endpoints, services.
+
+Pure rendering of objects that somebody else read, so that `status` and `demo` show the same picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from modelplane.api.labels import DRAIN_TAINT
+from modelplane.api.meta import Object, condition_of
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """Objects of one moment, by kind."""
+
+    clusters: Sequence[Object] = ()
+    deployments: Sequence[Object] = ()
+    replicas: Sequence[Object] = ()
+    endpoints: Sequence[Object] = ()
+    services: Sequence[Object] = ()
+
+
+def render(snapshot: Snapshot) -> str:
+    """Tables, one per kind that has objects; a hint where there is nothing at all."""
+    sections = [
+        _table(
+            ("CLUSTER", "READY", "GATEWAY", "POOLS", "REPLICAS", "NOTE"),
+            [_cluster(c, snapshot) for c in snapshot.clusters],
+        ),
+        _table(("DEPLOYMENT", "WANTED", "PLACED", "READY", "NOTE"), [_deployment(d) for d in snapshot.deployments]),
+        _table(("REPLICA", "CLUSTER", "READY", "NOTE"), [_replica(r) for r in snapshot.replicas]),
+        _table(("ENDPOINT", "READY", "URL"), [_endpoint(e) for e in snapshot.endpoints]),
+        _table(("SERVICE", "READY", "ADDRESS", "NOTE"), [_service(s) for s in snapshot.services]),
+    ]
+    shown = [section for section in sections if section]
+    if not shown:
+        return "nothing here yet; try `kubectl apply -f examples/two-regions`"
+    return "\n\n".join(shown)
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    if not rows:
+        return ""
+    lines = [header, *rows]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
+
+
+def _cluster(cluster: Object, snapshot: Snapshot) -> list[str]:
+    name = cluster["metadata"]["name"]
+    status = cluster.get("status") or {}
+    placed = [r for r in snapshot.replicas if r["spec"].get("clusterName") == name]
+    notes = [f"taint {t['key']}:{t['effect']}" for t in cluster["spec"].get("taints") or () if t["key"] != DRAIN_TAINT]
+    if any(t["key"] == DRAIN_TAINT for t in cluster["spec"].get("taints") or ()):
+        notes.insert(0, "draining")
+    reachable = condition_of(cluster, "Reachable")
+    if reachable is not None and reachable.status != "True":
+        notes.append(f"{reachable.reason}: {reachable.message}")
+    pools = ", ".join(_pool(pool) for pool in status.get("gpuPools") or ())
+    return [
+        name,
+        _status(cluster),
+        (status.get("gateway") or {}).get("address") or "-",
+        pools or "-",
+        str(len(placed)),
+        "; ".join(notes),
+    ]
+
+
+def _pool(pool: Mapping[str, Any]) -> str:
+    devices = " + ".join(f"{device.get('count', 1)} {device['name']}" for device in pool.get("devices") or ())
+    free = (pool.get("capacity") or {}).get("freeNodes")
+    nodes = f"{pool.get('nodes', 0)} node{'s' * (pool.get('nodes', 0) != 1)}"
+    if free is not None:
+        nodes += f", {free} free"
+    return f"{pool['name']} ({nodes}; each {devices or 'no devices'})"
+
+
+def _deployment(deployment: Object) -> list[str]:
+    status = deployment.get("status") or {}
+    replicas = status.get("replicas") or {}
+    return [
+        _name(deployment),
+        str(deployment["spec"].get("replicas", "")),
+        str(replicas.get("total", 0)),
+        str(replicas.get("ready", 0)),
+        _why(deployment, "ReplicasScheduled", "ReplicasReady"),
+    ]
+
+
+def _replica(replica: Object) -> list[str]:
+    return [
+        _name(replica),
+        replica["spec"].get("clusterName", ""),
+        _status(replica),
+        _why(replica, "ModelAccepted", "ModelReady", "EndpointAnswering"),
+    ]
+
+
+def _endpoint(endpoint: Object) -> list[str]:
+    spec = endpoint["spec"]
+    return [_name(endpoint), _status(endpoint), spec.get("url") or spec.get("origin") or ""]
+
+
+def _service(service: Object) -> list[str]:
+    return [
+        _name(service),
+        _status(service),
+        (service.get("status") or {}).get("address") or "-",
+        _why(service, "EndpointsResolved", "RoutingReady"),
+    ]
+
+
+def _name(obj: Object) -> str:
+    return f"{obj['metadata']['namespace']}/{obj['metadata']['name']}"
+
+
+def _status(obj: Object) -> str:
+    ready = condition_of(obj, "Ready")
+    return ready.status.value if ready is not None else "-"
+
+
+def _why(obj: Object, *types: str) -> str:
+    """The first of the named conditions that is not True, in words; empty when all are well."""
+    for type_ in types:
+        condition = condition_of(obj, type_)
+        if condition is not None and condition.status != "True":
+            return f"{condition.reason}: {condition.message}" if condition.message else condition.reason
+    return ""
