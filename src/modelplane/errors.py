@@ -122,3 +122,18 @@ class ApplyConflict(PermanentError):
     def __init__(self, message: str, conflicts: tuple[tuple[str, str], ...]) -> None:
         super().__init__(message)
         self.conflicts = conflicts
+
+
+class Refusal(ModelplaneError):
+    """The embedded API server's "no": an HTTP code with the fields of a Kubernetes Status.
+
+    ``details`` holds name, group, kind, uid, causes and retryAfterSeconds as the Status has them; ``metadata`` is
+    filled only by an expired list, which offers a continue token.
+    """
+
+    def __init__(self, code: int, reason: str, message: str, details: dict[str, object] | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.details = details
+        self.metadata: dict[str, object] = {}

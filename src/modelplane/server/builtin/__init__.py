@@ -6,6 +6,7 @@ Making the table costs microseconds; schemas are compiled when a request first n
 from __future__ import annotations
 
 from functools import cache
+from typing import Final
 
 from modelplane.api.meta import GVK
 from modelplane.server.builtin.defaults import DEFAULTS
@@ -14,9 +15,13 @@ from modelplane.server.builtin.kinds import KINDS, Kind, definition_name, subres
 from modelplane.server.columns import builtin_printer
 from modelplane.server.resource import ResourceType
 from modelplane.server.schema import Schema
+from modelplane.server.schema.names import dns_1035_label, dns_label, dns_subdomain, path_segment
 from modelplane.server.schema.node import OBJECT_META, Compiler, Node
 
 __all__ = ["builtin_schema", "object_meta", "resource_types"]
+
+_RBAC: Final = "rbac.authorization.k8s.io"
+_NAMES: Final = {("", "Namespace"): dns_label, ("", "Service"): dns_1035_label}
 
 
 @cache
@@ -39,7 +44,8 @@ def object_meta() -> Node:
 def builtin_schema(gvk: GVK) -> Schema:
     """The schema of a built-in kind, or of one that is only a body (Scale, Eviction, TokenRequest)."""
     fill = DEFAULTS.get((gvk.api_version, gvk.kind))
-    return Schema(_compiler().named(definition_name(gvk)), object_meta(), fill=fill, builtin=True)
+    rule = _NAMES.get((gvk.group, gvk.kind)) or (path_segment if gvk.group == _RBAC else dns_subdomain)
+    return Schema(_compiler().named(definition_name(gvk)), object_meta(), fill=fill, name=rule, builtin=True)
 
 
 def _resource_type(kind: Kind) -> ResourceType:

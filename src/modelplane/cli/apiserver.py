@@ -1,0 +1,53 @@
+"""`modelplane apiserver`: the embedded API server as a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+
+import click
+
+from modelplane.errors import ModelplaneError
+
+
+@click.command()
+@click.option("--data-dir", type=click.Path(path_type=Path), required=True, help="Where everything is kept.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=0, show_default=True, help="Port to listen on; 0 keeps the port of the last start.")
+@click.option(
+    "--crds", type=click.Path(exists=True, path_type=Path), multiple=True, help="More CRDs: files or folders."
+)
+@click.option(
+    "--install-crds/--no-install-crds", default=True, show_default=True, help="Install the project's own CRDs."
+)
+@click.option("--token-file", type=click.Path(exists=True, path_type=Path), help='Lines of token,user,uid,"groups".')
+def command(
+    data_dir: Path, host: str, port: int, crds: tuple[Path, ...], install_crds: bool, token_file: Path | None
+) -> None:
+    """Serve the Kubernetes API from a data directory."""
+    from modelplane.server.app import Options
+
+    options = Options(data_dir, host, port, crds, install_crds, token_file)
+    try:
+        import uvloop
+
+        uvloop.run(_serve(options))
+    except ImportError:
+        asyncio.run(_serve(options))
+    except ModelplaneError as error:
+        raise click.ClickException(str(error)) from error
+
+
+async def _serve(options: object) -> None:
+    from modelplane.server.app import Options, start
+
+    assert isinstance(options, Options)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    server = await start(options)
+    click.echo(f"ready: {server.url} kubeconfig={server.kubeconfig}")
+    await stop.wait()
+    await server.stop()

@@ -1,0 +1,168 @@
+"""One API server, from a data directory to an open port and back.
+
+`start` runs it inside the caller's event loop; the command `modelplane apiserver` is a thin layer over it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+import uvicorn
+
+from modelplane.api.meta import GVK
+from modelplane.errors import PermanentError
+from modelplane.server import bootstrap
+from modelplane.server.admission import Admission, Review
+from modelplane.server.asgi import Application
+from modelplane.server.authn import Authenticator, keep_secret, read_token_file, write_secretly
+from modelplane.server.authz import Authorizer
+from modelplane.server.builtin import resource_types
+from modelplane.server.call import Backend
+from modelplane.server.registry import Registry
+from modelplane.server.store import Store
+from modelplane.server.tls import ensure_certificates
+
+GRACE_SECONDS: Final = 1
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to start. ``crds`` are files or directories of CustomResourceDefinitions to install."""
+
+    data_dir: Path
+    host: str = "127.0.0.1"
+    port: int = 0
+    """Zero takes the port of the last start in this directory, or any free one."""
+    crds: Sequence[Path] = ()
+    install_crds: bool = True
+    """Whether to install the CustomResourceDefinitions that come with the project."""
+    token_file: Path | None = None
+    reviews: Mapping[GVK, Review] = field(default_factory=dict)
+
+
+class _Uvicorn(uvicorn.Server):
+    """Leaves the signals to whoever owns the process."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        return None
+
+
+class ApiServer:
+    """A running server; made by `start`."""
+
+    def __init__(self, backend: Backend, http: _Uvicorn, listener: socket.socket, options: Options) -> None:
+        self.backend = backend
+        self.port: int = listener.getsockname()[1]
+        host = f"[{options.host}]" if ":" in options.host else options.host
+        self.url = f"https://{host}:{self.port}"
+        self.kubeconfig = options.data_dir / "admin.kubeconfig"
+        self._http = http
+        self._serving = asyncio.create_task(http.serve(sockets=[listener]))
+
+    async def ready(self) -> None:
+        """Return when requests are answered."""
+        while not self._http.started:
+            if self._serving.done():
+                self._serving.result()
+                raise PermanentError("the HTTP server ended before it was ready")
+            await asyncio.sleep(0.005)
+
+    async def stop(self) -> None:
+        """End open watches, finish what runs, write what is queued."""
+        self.backend.stopping = True
+        self.backend.store.wake_all()
+        self._http.should_exit = True
+        await self._serving
+        await self.backend.store.close()
+
+
+async def start(options: Options) -> ApiServer:
+    """Open the directory and serve. Raises StoreInUse, or PermanentError when the port is taken."""
+    directory = options.data_dir
+    store = Store.open(directory)
+    try:
+        hosts = [options.host] if options.host not in ("0.0.0.0", "::") else []
+        await asyncio.to_thread(ensure_certificates, directory, hosts)
+        token = keep_secret(directory / "admin.token").decode()
+        users = read_token_file(options.token_file) if options.token_file else {}
+        backend = Backend(
+            store=store,
+            registry=Registry(resource_types()),
+            authenticator=Authenticator(store, token, keep_secret(directory / "service-account.key", 48), users),
+            authorizer=Authorizer(store),
+            admission=Admission(options.reviews),
+        )
+        await bootstrap.ensure(backend)
+        listener = _listen(directory, options.host, options.port)
+    except BaseException:
+        await store.close()
+        raise
+    config = uvicorn.Config(
+        Application(backend),
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        loop="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        ssl_certfile=str(directory / "serving.crt"),
+        ssl_keyfile=str(directory / "serving.key"),
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_keep_alive=120,
+    )
+    server = ApiServer(backend, _Uvicorn(config), listener, options)
+    await server.ready()
+    write_secretly(server.kubeconfig, kubeconfig(server.url, (directory / "ca.crt").read_bytes(), token))
+    return server
+
+
+def _listen(directory: Path, host: str, port: int) -> socket.socket:
+    remembered = directory / "port"
+    wanted = [port] if port else []
+    if not port and remembered.exists():
+        wanted.append(int(remembered.read_text()))
+    if not port:
+        wanted.append(0)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for each in wanted:
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, each))
+            listener.listen(1024)
+        except OSError as error:
+            listener.close()
+            if each == wanted[-1]:
+                raise PermanentError(
+                    f"cannot listen on {host}:{each}: {error.strerror}; free the port or choose another --port"
+                ) from error
+            continue
+        listener.setblocking(False)
+        remembered.write_text(str(listener.getsockname()[1]))
+        return listener
+    raise AssertionError("unreachable")
+
+
+def kubeconfig(url: str, authority: bytes, token: str, name: str = "modelplane") -> bytes:
+    """A kubeconfig for one user with a token."""
+    authority_text = base64.b64encode(authority).decode()
+    return (
+        "apiVersion: v1\nkind: Config\n"
+        f"clusters:\n- name: {name}\n  cluster:\n    server: {url}\n    certificate-authority-data: {authority_text}\n"
+        f"users:\n- name: admin\n  user:\n    token: {token}\n"
+        f"contexts:\n- name: {name}\n  context:\n    cluster: {name}\n    user: admin\n"
+        f"current-context: {name}\n"
+    ).encode()

@@ -1,0 +1,40 @@
+"""What built-in kinds do besides being stored: phases, addresses, grace periods, immutable fields.
+
+A behaviour is looked up by the stored resource; kinds without one are stored as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from modelplane.server.behaviours.behaviour import Behaviour
+from modelplane.server.behaviours.core import (
+    ConfigMaps,
+    Events,
+    Namespaces,
+    PersistentVolumeClaims,
+    PersistentVolumes,
+    Secrets,
+)
+from modelplane.server.behaviours.pods import Pods
+from modelplane.server.behaviours.services import Services
+
+__all__ = ["Behaviour", "behaviour_of"]
+
+_PLAIN: Final = Behaviour()
+_BEHAVIOURS: Final[dict[str, Behaviour]] = {
+    "configmaps": ConfigMaps(),
+    "events": Events(),
+    "namespaces": Namespaces(),
+    "persistentvolumeclaims": PersistentVolumeClaims(),
+    "persistentvolumes": PersistentVolumes(),
+    "pods": Pods(),
+    "secrets": Secrets(),
+    "services": Services(),
+    "nodes": Behaviour(keeps_status=True),
+}
+
+
+def behaviour_of(resource: str) -> Behaviour:
+    """The behaviour of a stored resource such as ``pods`` or ``deployments.apps``."""
+    return _BEHAVIOURS.get(resource, _PLAIN)

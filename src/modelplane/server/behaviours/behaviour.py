@@ -1,0 +1,62 @@
+"""The hooks of a built-in kind's behaviour, and the answers of a kind that has none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from modelplane.api.meta import Object
+from modelplane.server.schema import ErrorType, FieldError
+from modelplane.server.store import Store
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """Hooks take plain objects and may change the one that they are given to prepare."""
+
+    keeps_status: bool = False
+    """Whether a create may bring a status although the kind has a status subresource."""
+    returns_deleted: bool = False
+    """Whether a delete answers with the object instead of a Status."""
+    creates_on_update: bool = False
+    """Whether a PUT of an object that does not exist creates it."""
+
+    def prepare_create(self, obj: Object, store: Store) -> None:
+        """Fill in what the server decides, after defaults."""
+
+    def prepare_update(self, new: Object, old: Object, store: Store) -> None:
+        """Keep what an update must not change."""
+
+    def check(self, new: Object, old: Object | None) -> Sequence[FieldError]:
+        """Rules that no schema says; ``old`` is None on a create."""
+        return ()
+
+    def warnings(self, obj: Object) -> Sequence[str]:
+        """What a client should hear although the write succeeds."""
+        return ()
+
+    def grace_seconds(self, obj: Object, asked: int | None) -> int:
+        """How long the object lingers with a deletion timestamp before somebody removes it; zero removes it now."""
+        return 0
+
+
+IMMUTABLE = "field is immutable"
+
+
+def unchanged(new: Object, old: Object | None, *path: str) -> list[FieldError]:
+    """An error if a field that was set has another value now."""
+    if old is None:
+        return []
+    before, after = _at(old, path), _at(new, path)
+    if before in (None, "") or before == after:
+        return []
+    return [FieldError(path=".".join(path), type=ErrorType.INVALID, bad_value=after, message=IMMUTABLE)]
+
+
+def _at(obj: Object, path: Sequence[str]) -> object:
+    value: object = obj
+    for part in path:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(part)
+    return value

@@ -1,0 +1,154 @@
+"""Behaviours of the core kinds that are data: namespaces, secrets, config maps, volumes, events."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from modelplane.api.meta import Object
+from modelplane.server.behaviours.behaviour import Behaviour, unchanged
+from modelplane.server.schema import ErrorType, FieldError
+from modelplane.server.store import Store
+
+NAME_LABEL = "kubernetes.io/metadata.name"
+DATA_LIMIT = 1 << 20
+
+
+@dataclass(frozen=True)
+class Namespaces(Behaviour):
+    """A namespace has a finalizer of its own in its spec, so that its content goes first."""
+
+    def prepare_create(self, obj: Object, store: Store) -> None:
+        obj["spec"] = {"finalizers": ["kubernetes"]}
+        obj["status"] = {"phase": "Active"}
+        metadata = obj["metadata"]
+        if metadata.get("name"):
+            metadata["labels"] = {**(metadata.get("labels") or {}), NAME_LABEL: metadata["name"]}
+
+    def prepare_update(self, new: Object, old: Object, store: Store) -> None:
+        new["spec"] = old.get("spec", {})
+        metadata = new["metadata"]
+        metadata["labels"] = {**(metadata.get("labels") or {}), NAME_LABEL: metadata["name"]}
+
+
+@dataclass(frozen=True)
+class Secrets(Behaviour):
+    """``stringData`` is written into ``data``; an immutable secret stays as it is."""
+
+    def prepare_create(self, obj: Object, store: Store) -> None:
+        _merge_string_data(obj)
+        obj.setdefault("type", "Opaque")
+
+    def prepare_update(self, new: Object, old: Object, store: Store) -> None:
+        _merge_string_data(new)
+        new.setdefault("type", old.get("type", "Opaque"))
+
+    def check(self, new: Object, old: Object | None) -> Sequence[FieldError]:
+        errors = unchanged(new, old, "type") + _frozen(new, old, ("data",))
+        for key, value in (new.get("data") or {}).items():
+            try:
+                base64.b64decode(value or "", validate=True)
+            except (binascii.Error, ValueError):
+                errors.append(
+                    FieldError(
+                        path=f"data[{key}]", type=ErrorType.INVALID, bad_value="<secret>", message="must be base64"
+                    )
+                )
+        for key in _REQUIRED.get(new.get("type", ""), ()):
+            if key not in (new.get("data") or {}):
+                errors.append(FieldError(path=f"data[{key}]", type=ErrorType.REQUIRED))
+        return [*errors, *_too_big(new.get("data"))]
+
+
+_REQUIRED = {
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+}
+
+
+@dataclass(frozen=True)
+class ConfigMaps(Behaviour):
+    """An immutable config map stays as it is; the content has a limit."""
+
+    def check(self, new: Object, old: Object | None) -> Sequence[FieldError]:
+        return [*_frozen(new, old, ("data", "binaryData")), *_too_big(new.get("data"))]
+
+
+@dataclass(frozen=True)
+class PersistentVolumes(Behaviour):
+    """Pending until a binder says otherwise."""
+
+    returns_deleted: bool = True
+
+    def prepare_create(self, obj: Object, store: Store) -> None:
+        obj["status"] = {"phase": "Pending"}
+
+
+@dataclass(frozen=True)
+class PersistentVolumeClaims(Behaviour):
+    """Pending until a binder says otherwise."""
+
+    returns_deleted: bool = True
+
+    def prepare_create(self, obj: Object, store: Store) -> None:
+        obj["status"] = {"phase": "Pending"}
+
+
+@dataclass(frozen=True)
+class Events(Behaviour):
+    """An event is about an object of its own namespace."""
+
+    creates_on_update: bool = True
+
+    def check(self, new: Object, old: Object | None) -> Sequence[FieldError]:
+        namespace = new["metadata"].get("namespace", "")
+        about = (new.get("involvedObject") or {}).get("namespace", "")
+        if about and about != namespace:
+            return [
+                FieldError(
+                    path="involvedObject.namespace",
+                    type=ErrorType.INVALID,
+                    bad_value=about,
+                    message="does not match event.namespace",
+                )
+            ]
+        if not about and namespace != "default":
+            return [
+                FieldError(
+                    path="involvedObject.namespace",
+                    type=ErrorType.INVALID,
+                    bad_value=about,
+                    message="does not match event.namespace",
+                )
+            ]
+        return ()
+
+
+def _merge_string_data(obj: Object) -> None:
+    plain = obj.pop("stringData", None)
+    if plain:
+        encoded = {key: base64.b64encode(str(value).encode()).decode() for key, value in plain.items()}
+        obj["data"] = {**(obj.get("data") or {}), **encoded}
+
+
+def _frozen(new: Object, old: Object | None, fields: Sequence[str]) -> list[FieldError]:
+    if old is None or not old.get("immutable"):
+        return []
+    message = "field is immutable when `immutable` is set"
+    errors = [
+        FieldError(path=name, type=ErrorType.FORBIDDEN, message=message)
+        for name in fields
+        if (new.get(name) or {}) != (old.get(name) or {})
+    ]
+    if not new.get("immutable"):
+        errors.append(FieldError(path="immutable", type=ErrorType.FORBIDDEN, message=message))
+    return errors
+
+
+def _too_big(data: Object | None) -> list[FieldError]:
+    if sum(len(value or "") for value in (data or {}).values()) <= DATA_LIMIT * 4 // 3:
+        return []
+    return [FieldError(path="data", type=ErrorType.TOO_LONG, message=f"may not be more than {DATA_LIMIT} bytes")]

@@ -1,0 +1,65 @@
+"""PATCH in its four dialects, each turned into the one update loop."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from modelplane.api.meta import GVK, Object
+from modelplane.errors import BadBody, PatchRefused, Refusal
+from modelplane.server import bodies, refusals, shaping, writing
+from modelplane.server.call import Answer, Call
+from modelplane.server.patch import json_patch, merge_patch, strategic_merge
+from modelplane.server.reading import one
+from modelplane.server.request import MAX_BODY
+
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE: Final = "application/merge-patch+json"
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+APPLY: Final = "application/apply-patch+yaml"
+
+
+async def patch(call: Call) -> Answer:
+    """Raises a 415 for a dialect that the kind does not take."""
+    kind = call.request.content_type
+    accepted = [JSON_PATCH, MERGE] if call.type.custom else [JSON_PATCH, MERGE, STRATEGIC]
+    if kind not in accepted:
+        raise refusals.unsupported_media(accepted)
+    if len(call.request.body) > MAX_BODY:
+        raise refusals.too_large()
+    if call.request.query.flag("force"):
+        body = "Forbidden: may not be specified for non-apply patch"
+        raise refusals.invalid_field("PatchOptions", "meta.k8s.io", "", "force", body, "FieldValueForbidden")
+    document = bodies.parse_patch(call.request.body)
+    return one(call, await writing.modify(call, lambda old: patched(call, kind, document, old)))
+
+
+def patched(call: Call, kind: str, document: object, old: Object) -> Object:
+    """One patch applied to one object; the result is of the same kind and has only known fields."""
+    new = carry_out(call, kind, document, old)
+    if not isinstance(new, dict):
+        raise refusals.bad_request("the patch leaves something that is no object")
+    api_version, named = new.get("apiVersion"), new.get("kind")
+    if (api_version, named) != (old["apiVersion"], old["kind"]):
+        if api_version != old["apiVersion"]:
+            raise refusals.bad_request(
+                f"the API version in the data ({api_version}) does not match the expected API version ({old['apiVersion']})"
+            )
+        given = GVK.parse(str(api_version), str(named))
+        raise refusals.bad_request(f'{given.kind} in version "{given.version}" cannot be handled as a {old["kind"]}')
+    return shaping.known_fields(call, new)
+
+
+def carry_out(call: Call, kind: str, document: object, old: Object) -> Object:
+    """The patched object, whatever it is a patch of (a Scale, for instance)."""
+    try:
+        if kind == JSON_PATCH:
+            return json_patch(old, document)
+        if not isinstance(document, dict):
+            raise refusals.bad_request("error decoding patch: json: cannot unmarshal the body into an object")
+        if kind == MERGE:
+            return merge_patch(old, document)
+        return strategic_merge(old, document, call.type.schema.node)
+    except BadBody as error:
+        raise refusals.bad_request(str(error)) from None
+    except PatchRefused as error:
+        raise Refusal(422, "Invalid", str(error), {}) from None

@@ -1,0 +1,136 @@
+"""From a located request to the function that answers it: paths without a kind, then verbs of a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from modelplane.errors import Refusal
+from modelplane.server import access, authz, deleting, patching, reading, refusals, subresources, watching, writing
+from modelplane.server.call import Answer, Backend, Call, Stream, rendered
+from modelplane.server.discovery import Discovery, version
+from modelplane.server.objects import encode
+from modelplane.server.request import Media, Request, negotiate
+from modelplane.server.resource import ResourceType
+
+HEALTH: Final = ("/healthz", "/livez", "/readyz")
+_COLLECTION_VERBS: Final = ("list", "watch", "deletecollection")
+
+
+class Router:
+    """Answers requests of known users."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._discovery = Discovery(backend.registry)
+
+    async def answer(self, request: Request) -> Answer | Stream:
+        """Raises Refusal for everything that goes wrong on purpose."""
+        target = request.target
+        ask = authz.Attributes.of(request.user, target)
+        allowed, _ = self._backend.authorizer.allowed(ask)
+        if not allowed:
+            raise authz.refusal(ask)
+        if not target.resource:
+            return self._path(request)
+        type_ = self._backend.registry.find(target.group, target.version, target.resource)
+        if type_ is None:
+            if self._backend.registry.is_builtin_group(target.group, target.version):
+                raise refusals.no_such_resource()
+            return not_found_page()
+        return await self._resource(type_, request)
+
+    def _path(self, request: Request) -> Answer:
+        path = request.target.path.rstrip("/") or "/"
+        if request.method not in ("GET", "HEAD"):
+            return not_found_page() if path != "/version" else Answer(405, b"", "text/plain")
+        if path.startswith(HEALTH):
+            return Answer(200, b"ok", "text/plain; charset=utf-8")
+        if path == "/version":
+            return Answer(200, encode(version()))
+        accept = request.headers.get("accept", "")
+        found = self._discovery.answer(path, accept)
+        if found is None and path == "/":
+            roots = ["/api", "/api/v1", "/apis", *HEALTH, "/openapi/v3", "/version"]
+            return Answer(200, encode({"paths": roots}))
+        return found or not_found_page()
+
+    async def _resource(self, type_: ResourceType, request: Request) -> Answer | Stream:
+        target = request.target
+        if type_.namespaced and type_.stored and not target.namespace and target.verb not in _COLLECTION_VERBS:
+            raise refusals.method_not_allowed()
+        if target.namespace and not type_.namespaced and type_.gvk.kind != "Namespace":
+            raise refusals.no_such_resource()
+        if type_.deprecation:
+            request.warn(type_.deprecation)
+        name = target.name if _names_object(request) else ""
+        call = Call(
+            backend=self._backend,
+            type=type_,
+            request=request,
+            media=_media(request),
+            namespace=target.namespace if type_.namespaced else "",
+            name=name,
+            subresource=target.subresource,
+        )
+        if not type_.stored:
+            return await access.review(call)
+        if target.subresource:
+            return await subresources.answer(call)
+        if target.verb == "watch":
+            return watching.watch(call)
+        verb = _COLLECTION.get(request.method) if not name else _OBJECT.get(request.method)
+        if verb is None:
+            raise refusals.method_not_allowed()
+        return await verb(call)
+
+
+def _names_object(request: Request) -> bool:
+    """Whether the URL itself has a name, as opposed to a field selector that pins one."""
+    return request.target.verb not in _COLLECTION_VERBS or bool(request.target.subresource)
+
+
+def _media(request: Request) -> Media:
+    return negotiate(request.headers.get("accept", ""))
+
+
+def not_found_page() -> Answer:
+    """What a real API server answers for a path that nobody serves."""
+    return Answer(404, b"404 page not found\n", "text/plain; charset=utf-8", {"X-Content-Type-Options": "nosniff"})
+
+
+async def _get(call: Call) -> Answer:
+    return reading.get(call)
+
+
+async def _list(call: Call) -> Answer:
+    return reading.list_(call)
+
+
+_Verb = Callable[[Call], Awaitable[Answer]]
+_COLLECTION: Final[Mapping[str, _Verb]] = {
+    "GET": _list,
+    "HEAD": _list,
+    "POST": writing.create,
+    "DELETE": deleting.delete_collection,
+}
+_OBJECT: Final[Mapping[str, _Verb]] = {
+    "GET": _get,
+    "HEAD": _get,
+    "PUT": writing.update,
+    "PATCH": patching.patch,
+    "DELETE": deleting.delete,
+}
+
+
+def refused(media: Media, refusal: Refusal) -> Answer:
+    """The answer to a request that was refused."""
+    headers: dict[str, str] = {}
+    if refusal.code == 401:
+        headers["WWW-Authenticate"] = 'Bearer realm="kubernetes-master"'
+    seconds = (refusal.details or {}).get("retryAfterSeconds")
+    if seconds:
+        headers["Retry-After"] = str(seconds)
+    plain = Media(media.type)
+    made = rendered(plain, encode(refusals.status_of(refusal)), refusal.code)
+    return Answer(made.code, made.body, made.type, headers)

@@ -1,0 +1,67 @@
+"""From what a client sent to what may be stored: unknown fields, defaults, rules; one order for every verb."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from modelplane.api.meta import Object
+from modelplane.errors import Refusal
+from modelplane.server import refusals
+from modelplane.server.behaviours import behaviour_of
+from modelplane.server.call import Call, storage
+from modelplane.server.schema import FieldError, summary
+
+VALIDATIONS = ("Ignore", "Warn", "Strict")
+_FREE = ("binding", "ephemeralcontainers", "finalize", "resize")
+"""Subresources that exist to change what the object's own path may not."""
+
+
+def field_validation(call: Call) -> str:
+    """Ignore, Warn or Strict; Warn when the request does not say. Raises a 422 for something else."""
+    asked = call.request.query.get("fieldValidation")
+    if asked and asked not in VALIDATIONS:
+        kind = {"POST": "CreateOptions", "PUT": "UpdateOptions"}.get(call.request.method, "PatchOptions")
+        body = f'Unsupported value: "{asked}": supported values: "Ignore", "Strict", "Warn"'
+        raise refusals.invalid_field(kind, "meta.k8s.io", "", "fieldValidation", body, "FieldValueNotSupported")
+    return asked or "Warn"
+
+
+def known_fields(call: Call, obj: Object) -> Object:
+    """Without the fields that the schema does not know: refused when strict, else dropped, with warnings if asked."""
+    validation = field_validation(call)
+    kept, unknown = call.type.schema.prune(obj)
+    problems = [f'unknown field "{path}"' for path in unknown]
+    if problems and validation == "Strict":
+        gvk = call.type.gvk
+        raise refusals.bad_request(
+            f'{gvk.kind} in version "{gvk.version}" cannot be handled as a {gvk.kind}: '
+            f"strict decoding error: {', '.join(problems)}"
+        )
+    if validation == "Warn":
+        for problem in problems:
+            call.request.warn(problem)
+    return kept
+
+
+def check(call: Call, new: Object, old: Object | None) -> None:
+    """Every rule that holds for the object as a whole. Raises a 422 that lists everything that is wrong."""
+    errors: list[FieldError] = []
+    errors += call.type.schema.validate(new, old)
+    if call.subresource not in _FREE:
+        errors += behaviour_of(storage(call.type)).check(new, old)
+    if not errors:
+        errors += call.backend.admission.judge(call.type.gvk, new, old)
+    if errors:
+        raise invalid(call, new["metadata"].get("name", ""), errors)
+
+
+def invalid(call: Call, name: str, errors: Iterable[FieldError]) -> Refusal:
+    """The 422 of some field errors."""
+    found = list(errors)
+    gvk = call.type.gvk
+    message = summary(gvk.kind, gvk.group, name, found)
+    return refusals.invalid(gvk.kind, gvk.group, name, message, causes(found))
+
+
+def causes(errors: Sequence[FieldError]) -> list[Object]:
+    return [{"reason": str(error.type), "message": error.body, "field": error.path or "<nil>"} for error in errors]

@@ -1,0 +1,436 @@
+"""A revisioned key-value store over SQLite: what an acknowledged write means, in one file.
+
+One writer thread owns the database and decides every compare-and-swap; it drains its queue into one transaction
+(group commit) and answers only after COMMIT with ``synchronous=FULL``, so an acknowledged write is on disk. Reads come
+from memory and are made of bytes that nobody changes; memory follows the commits in revision order. A bounded log of
+changes lets a watch resume, also after a restart, and lets a list page read a past revision. The store knows nothing
+of Kubernetes: a resource is a string, a body is bytes, and the writer splices the revision in where the caller asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import queue
+import sqlite3
+import threading
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterator
+from enum import IntEnum
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from modelplane.errors import ModelplaneError, PermanentError
+
+SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS objects (
+  resource TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL, revision INTEGER NOT NULL, body BLOB NOT NULL,
+  PRIMARY KEY (resource, namespace, name)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS changes (
+  revision INTEGER PRIMARY KEY, resource TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
+  change INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+"""
+BATCH: Final = 256
+LOG_EVENTS: Final = 4096
+LOG_BYTES: Final = 8 << 20
+SUBSCRIPTION_BACKLOG: Final = 10_000
+
+
+class KeyExists(ModelplaneError):
+    """A create found the key taken."""
+
+
+class StaleRevision(ModelplaneError):
+    """The key is gone or has another revision than the writer expected."""
+
+
+class Compacted(ModelplaneError):
+    """The revision asked for is older than the log of changes."""
+
+
+class StoreInUse(PermanentError):
+    """Another process has the data directory open."""
+
+
+class Key(NamedTuple):
+    """Where a body lives; the namespace of a cluster-wide resource is empty."""
+
+    resource: str
+    namespace: str
+    name: str
+
+
+class Draft(NamedTuple):
+    """A body without its revision; the writer puts the decimal revision between the two parts."""
+
+    head: bytes
+    tail: bytes
+
+
+class Entry:
+    """One stored body at one revision. ``memo`` is room for whatever a reader derives from the body once."""
+
+    __slots__ = ("body", "key", "memo", "revision")
+
+    def __init__(self, key: Key, body: bytes, revision: int) -> None:
+        self.key = key
+        self.body = body
+        self.revision = revision
+        self.memo: object = None
+
+
+class Change(IntEnum):
+    """What happened to a key."""
+
+    ADDED = 0
+    MODIFIED = 1
+    DELETED = 2
+
+
+class Event:
+    """One change. ``previous`` is None for an addition, or when the log no longer knows the earlier body."""
+
+    __slots__ = ("change", "entry", "previous")
+
+    def __init__(self, change: Change, entry: Entry, previous: Entry | None) -> None:
+        self.change = change
+        self.entry = entry
+        self.previous = previous
+
+
+class _Write(NamedTuple):
+    change: Change
+    key: Key
+    draft: Draft
+    expected: int
+    done: asyncio.Future[Entry]
+
+
+class Subscription:
+    """The changes of one resource from a revision on, in order. ``progress`` is the last revision looked at."""
+
+    def __init__(self, store: Store, resource: str, backlog: list[Event]) -> None:
+        self._store = store
+        self._resource = resource
+        self._pending: deque[Event] = deque(backlog)
+        self._wake = asyncio.Event()
+        self.overrun = False
+        self.progress = store.revision
+        if backlog:
+            self._wake.set()
+
+    def publish(self, event: Event) -> None:
+        if len(self._pending) >= SUBSCRIPTION_BACKLOG:
+            self.overrun = True
+        else:
+            self._pending.append(event)
+        self._wake.set()
+
+    def wake(self) -> None:
+        """Let a waiting reader look around, for instance because the server stops."""
+        self._wake.set()
+
+    async def wait(self) -> None:
+        await self._wake.wait()
+
+    def take(self) -> list[Event]:
+        """Everything that is due now; afterwards ``progress`` is the revision up to which the reader has seen all."""
+        taken = list(self._pending)
+        self._pending.clear()
+        self._wake.clear()
+        self.progress = self._store.revision
+        return taken
+
+    def close(self) -> None:
+        self._store._subscriptions.get(self._resource, set()).discard(self)
+
+
+class _Shelf:
+    """The live entries of one resource, with their sorted keys made when first asked for."""
+
+    __slots__ = ("entries", "order")
+
+    def __init__(self) -> None:
+        self.entries: dict[Key, Entry] = {}
+        self.order: list[Key] | None = None
+
+    def sorted_keys(self) -> list[Key]:
+        if self.order is None:
+            self.order = sorted(self.entries)
+        return self.order
+
+
+class Store:
+    """Open with `Store.open`, inside a running event loop; close before the loop ends."""
+
+    def __init__(self, directory: Path) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._lock = (directory / "store.lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._lock.close()
+            raise StoreInUse(
+                f"{directory} is in use by another API server; stop it or choose another --data-dir"
+            ) from error
+        self._database = sqlite3.connect(directory / "store.db", isolation_level=None, check_same_thread=False)
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=2000", "cache_size=-2000"):
+            self._database.execute(f"PRAGMA {pragma}")
+        self._database.executescript(SCHEMA)
+        self._shelves: dict[str, _Shelf] = {}
+        self._subscriptions: dict[str, set[Subscription]] = {}
+        self._log: deque[Event] = deque()
+        self._log_bytes = 0
+        self._floor = 0
+        self.revision = 0
+        self._load()
+        self._heads = {key: e.revision for shelf in self._shelves.values() for key, e in shelf.entries.items()}
+        self._next = self.revision + 1
+        self._queue: queue.SimpleQueue[_Write | None] = queue.SimpleQueue()
+        self._writer = threading.Thread(target=self._write_forever, name="store-writer", daemon=True)
+        self._writer.start()
+
+    @classmethod
+    def open(cls, directory: Path) -> Store:
+        """Raises StoreInUse when another process serves the same directory."""
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return cls(directory)
+
+    def _load(self) -> None:
+        for resource, namespace, name, revision, body in self._database.execute(
+            "SELECT resource, namespace, name, revision, body FROM objects"
+        ):
+            key = Key(resource, namespace, name)
+            self._shelf(resource).entries[key] = Entry(key, body, revision)
+        counters = dict(self._database.execute("SELECT name, value FROM counters"))
+        self.revision = counters.get("revision", 0)
+        self._floor = counters.get("floor", 0)
+        last: dict[Key, Entry] = {}
+        for revision, resource, namespace, name, change, body in self._database.execute(
+            "SELECT revision, resource, namespace, name, change, body FROM changes ORDER BY revision"
+        ):
+            key = Key(resource, namespace, name)
+            live = self._shelf(resource).entries.get(key)
+            entry = live if live is not None and live.revision == revision else Entry(key, body, revision)
+            self._remember(Event(Change(change), entry, last.get(key)))
+            last[key] = entry
+
+    def _shelf(self, resource: str) -> _Shelf:
+        shelf = self._shelves.get(resource)
+        if shelf is None:
+            shelf = self._shelves[resource] = _Shelf()
+        return shelf
+
+    # Reading, on the event loop.
+
+    def get(self, key: Key) -> Entry | None:
+        shelf = self._shelves.get(key.resource)
+        return None if shelf is None else shelf.entries.get(key)
+
+    def scan(self, resource: str, namespace: str = "") -> list[Entry]:
+        """Every entry of a resource, or of one namespace of it, ordered by namespace and name."""
+        shelf = self._shelves.get(resource)
+        if shelf is None:
+            return []
+        entries = shelf.entries
+        return [entries[key] for key in _within(shelf.sorted_keys(), resource, namespace)]
+
+    def count(self, resource: str) -> int:
+        shelf = self._shelves.get(resource)
+        return 0 if shelf is None else len(shelf.entries)
+
+    def resources(self) -> list[str]:
+        """The resources that have entries."""
+        return [resource for resource, shelf in self._shelves.items() if shelf.entries]
+
+    def scan_at(self, resource: str, namespace: str, revision: int) -> list[Entry]:
+        """The same as `scan` at a past revision, by undoing the changes since. Raises Compacted."""
+        if revision < self._floor:
+            raise Compacted(f"revision {revision} is compacted; the log starts after {self._floor}")
+        entries = {entry.key: entry for entry in self.scan(resource, namespace)}
+        for event in reversed(self._log):
+            entry = event.entry
+            if entry.revision <= revision:
+                break
+            if entry.key.resource != resource or (namespace and entry.key.namespace != namespace):
+                continue
+            if event.previous is not None:
+                entries[entry.key] = event.previous
+            elif event.change is Change.ADDED:
+                entries.pop(entry.key, None)
+            else:
+                raise Compacted(f"revision {revision} of {entry.key.name} is compacted")
+        return [entries[key] for key in sorted(entries)]
+
+    def subscribe(self, resource: str, since: int | None = None) -> Subscription:
+        """Changes after ``since``, or from now on. Raises Compacted when the log does not reach back that far."""
+        backlog: list[Event] = []
+        if since is not None and since < self.revision:
+            if since < self._floor:
+                raise Compacted(f"revision {since} is compacted; the log starts after {self._floor}")
+            for event in reversed(self._log):
+                if event.entry.revision <= since:
+                    break
+                if event.entry.key.resource == resource:
+                    backlog.append(event)
+            backlog.reverse()
+        subscription = Subscription(self, resource, backlog)
+        self._subscriptions.setdefault(resource, set()).add(subscription)
+        return subscription
+
+    def wake_all(self) -> None:
+        for subscriptions in self._subscriptions.values():
+            for subscription in subscriptions:
+                subscription.wake()
+
+    # Writing: from the event loop to the writer thread and back.
+
+    async def create(self, key: Key, draft: Draft) -> Entry:
+        """Raises KeyExists."""
+        return await self._submit(Change.ADDED, key, draft, 0)
+
+    async def update(self, key: Key, draft: Draft, expected: int) -> Entry:
+        """Raises StaleRevision unless the key is at revision ``expected``."""
+        return await self._submit(Change.MODIFIED, key, draft, expected)
+
+    async def delete(self, key: Key, draft: Draft, expected: int) -> Entry:
+        """Remove the key; ``draft`` is the last body that watchers get. Raises StaleRevision as `update` does."""
+        return await self._submit(Change.DELETED, key, draft, expected)
+
+    def _submit(self, change: Change, key: Key, draft: Draft, expected: int) -> asyncio.Future[Entry]:
+        done: asyncio.Future[Entry] = self._loop.create_future()
+        self._queue.put(_Write(change, key, draft, expected, done))
+        return done
+
+    async def close(self) -> None:
+        """Finish what is queued, then let go of the files."""
+        self._queue.put(None)
+        await asyncio.to_thread(self._writer.join)
+        self._database.close()
+        self._lock.close()
+
+    def _write_forever(self) -> None:
+        stopping = False
+        while not stopping:
+            batch: list[_Write] = []
+            item = self._queue.get()
+            while True:
+                if item is None:
+                    stopping = True
+                    break
+                batch.append(item)
+                if len(batch) >= BATCH:
+                    break
+                try:
+                    item = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+            if batch:
+                self._commit(batch)
+
+    def _commit(self, batch: list[_Write]) -> None:
+        outcomes: list[tuple[_Write, Entry | ModelplaneError]] = []
+        undo: list[tuple[Key, int | None]] = []
+        first = self._next
+        try:
+            self._database.execute("BEGIN IMMEDIATE")
+            for write in batch:
+                head = self._heads.get(write.key)
+                if write.change is Change.ADDED and head is not None:
+                    outcomes.append((write, KeyExists(f"{write.key.name} exists")))
+                elif write.change is not Change.ADDED and head != write.expected:
+                    outcomes.append((write, StaleRevision(f"{write.key.name} is not at revision {write.expected}")))
+                else:
+                    undo.append((write.key, head))
+                    outcomes.append((write, self._record(write)))
+            if self._next != first:
+                self._count("revision", self._next - 1)
+                if (self._next - 1) // 512 != (first - 1) // 512:
+                    self._compact()
+            self._database.execute("COMMIT")
+        except sqlite3.Error as error:
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
+            for key, head in reversed(undo):
+                if head is None:
+                    self._heads.pop(key, None)
+                else:
+                    self._heads[key] = head
+            self._next = first
+            failure = ModelplaneError(f"the store could not write: {error}; is the disk full?")
+            outcomes = [(write, failure) for write in batch]
+        self._loop.call_soon_threadsafe(self._committed, outcomes)
+
+    def _record(self, write: _Write) -> Entry:
+        revision = self._next
+        self._next += 1
+        key = write.key
+        body = b"%b%d%b" % (write.draft.head, revision, write.draft.tail)
+        if write.change is Change.DELETED:
+            del self._heads[key]
+            self._database.execute("DELETE FROM objects WHERE resource=? AND namespace=? AND name=?", key)
+        else:
+            self._heads[key] = revision
+            self._database.execute("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?)", (*key, revision, body))
+        self._database.execute(
+            "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?)", (revision, *key, int(write.change), body)
+        )
+        return Entry(key, body, revision)
+
+    def _count(self, name: str, value: int) -> None:
+        self._database.execute("INSERT OR REPLACE INTO counters VALUES (?, ?)", (name, value))
+
+    def _compact(self) -> None:
+        floor = self._next - 1 - LOG_EVENTS
+        if floor > 0:
+            self._database.execute("DELETE FROM changes WHERE revision <= ?", (floor,))
+            self._count("floor", floor)
+
+    def _committed(self, outcomes: list[tuple[_Write, Entry | ModelplaneError]]) -> None:
+        for write, outcome in outcomes:
+            if isinstance(outcome, Entry):
+                self._publish(write.change, outcome)
+            if write.done.done():  # the caller went away
+                continue
+            if isinstance(outcome, Entry):
+                write.done.set_result(outcome)
+            else:
+                write.done.set_exception(outcome)
+
+    def _publish(self, change: Change, entry: Entry) -> None:
+        shelf = self._shelf(entry.key.resource)
+        previous = shelf.entries.get(entry.key)
+        if change is Change.DELETED:
+            del shelf.entries[entry.key]
+            shelf.order = None
+        else:
+            shelf.entries[entry.key] = entry
+            if previous is None:
+                shelf.order = None
+        self.revision = entry.revision
+        event = Event(change, entry, previous)
+        self._remember(event)
+        for subscription in self._subscriptions.get(entry.key.resource, ()):
+            subscription.publish(event)
+
+    def _remember(self, event: Event) -> None:
+        self._log.append(event)
+        self._log_bytes += len(event.entry.body)
+        while len(self._log) > LOG_EVENTS or (self._log_bytes > LOG_BYTES and len(self._log) > 1):
+            dropped = self._log.popleft()
+            self._log_bytes -= len(dropped.entry.body)
+            self._floor = max(self._floor, dropped.entry.revision)
+        # The oldest event needs no earlier body: nobody can read at a revision before it.
+
+
+def _within(keys: list[Key], resource: str, namespace: str) -> Iterator[Key]:
+    if not namespace:
+        yield from keys
+        return
+    start = bisect_right(keys, Key(resource, namespace, ""))
+    for index in range(start, len(keys)):
+        if keys[index].namespace != namespace:
+            return
+        yield keys[index]

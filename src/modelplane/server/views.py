@@ -1,0 +1,53 @@
+"""Tables and metadata-only views: what `kubectl get` prints, and what cheap informers read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from modelplane.api.meta import Object
+from modelplane.server.call import Call
+
+
+def partial(obj: Object, version: str) -> Object:
+    """Only the metadata of an object."""
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": f"meta.k8s.io/{version or 'v1'}",
+        "metadata": obj.get("metadata") or {},
+    }
+
+
+def columns(call: Call) -> list[Object]:
+    return [
+        {
+            "name": column.name,
+            "type": column.type,
+            "format": column.format,
+            "description": column.description,
+            "priority": column.priority,
+        }
+        for column in call.type.printer.columns
+    ]
+
+
+def table(call: Call, objects: Sequence[Object], revision: str, *, headers: bool = True) -> Object:
+    """Rows for some objects. ``includeObject`` decides whether a row carries nothing, its metadata or all of it."""
+    include = call.request.query.get("includeObject") or "Metadata"
+    version = call.media.version
+    moment = datetime.now(UTC)
+    rows: list[Object] = []
+    for obj in objects:
+        row: Object = {"cells": call.type.printer.row(obj, moment)}
+        if include == "Object":
+            row["object"] = obj
+        elif include == "Metadata":
+            row["object"] = partial(obj, version)
+        rows.append(row)
+    return {
+        "kind": "Table",
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": {"resourceVersion": revision} if revision else {},
+        "columnDefinitions": columns(call) if headers else None,
+        "rows": rows,
+    }

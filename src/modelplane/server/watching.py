@@ -1,0 +1,185 @@
+"""Watch: the changes of one collection as a stream of JSON lines.
+
+A watch starts from a revision of the past (or answers 410 when the log no longer reaches it), from now with everything
+that exists as ADDED, or as a WatchList that marks where the existing part ends. A selector sees an object enter and
+leave: a change from matching to not matching is a DELETED with the last state that matched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator
+from typing import Final
+
+from modelplane.api.meta import Object
+from modelplane.errors import Refusal
+from modelplane.server import refusals, views
+from modelplane.server.call import Call, Stream, storage, view, view_bytes
+from modelplane.server.objects import encode
+from modelplane.server.reading import Selection, minimum
+from modelplane.server.store import Change, Compacted, Entry, Event, Subscription
+
+BOOKMARK_SECONDS: Final = 60.0
+INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+_TYPES: Final = {Change.ADDED: b"ADDED", Change.MODIFIED: b"MODIFIED", Change.DELETED: b"DELETED"}
+
+
+def watch(call: Call) -> Stream:
+    """Raises a refusal before the stream starts; after that, trouble is an ERROR event."""
+    query = call.request.query
+    selection = Selection(call)
+    bookmarks = query.flag("allowWatchBookmarks")
+    watch_list = query.flag("sendInitialEvents")
+    _check_options(call, watch_list, bookmarks)
+    since = minimum(call)
+    seconds = query.number("timeoutSeconds") or 0
+    deadline = time.monotonic() + (seconds if seconds > 0 else random.uniform(1800, 3600))
+    store, resource = call.backend.store, storage(call.type)
+    from_now = watch_list or not since
+    if query.has("sendInitialEvents") and not watch_list:
+        from_now = False
+        since = since or store.revision
+    initial: list[Entry] = []
+    refusal: Refusal | None = None
+    try:
+        subscription = store.subscribe(resource, None if from_now else since)
+    except Compacted:
+        subscription = store.subscribe(resource)
+        refusal = refusals.expired(f"too old resource version: {since} ({store.revision})")
+    if from_now:
+        initial = [entry for entry in store.scan(resource, call.namespace) if selection.matches(entry)]
+    stream = _Stream(call, selection, subscription, deadline, bookmarks)
+    return Stream(stream.run(initial, refusal, from_now and watch_list), _stream_type(call))
+
+
+def _stream_type(call: Call) -> str:
+    if call.media.table or call.media.partial:
+        return f"{call.media.type};as={call.media.as_};v={call.media.version};g=meta.k8s.io;stream=watch"
+    return call.media.type
+
+
+def _check_options(call: Call, watch_list: bool, bookmarks: bool) -> None:
+    query = call.request.query
+    match = query.get("resourceVersionMatch")
+    if watch_list and match != "NotOlderThan":
+        body = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        raise refusals.invalid_field(
+            "ListOptions", "meta.k8s.io", "", "resourceVersionMatch", body, "FieldValueForbidden"
+        )
+    if watch_list and not bookmarks:
+        body = "Forbidden: sendInitialEvents requires allowWatchBookmarks"
+        raise refusals.invalid_field(
+            "ListOptions", "meta.k8s.io", "", "allowWatchBookmarks", body, "FieldValueForbidden"
+        )
+    if match and not query.has("sendInitialEvents"):
+        body = "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        raise refusals.invalid_field(
+            "ListOptions", "meta.k8s.io", "", "resourceVersionMatch", body, "FieldValueForbidden"
+        )
+
+
+class _Stream:
+    def __init__(
+        self, call: Call, selection: Selection, subscription: Subscription, deadline: float, bookmarks: bool
+    ) -> None:
+        self._call = call
+        self._selection = selection
+        self._subscription = subscription
+        self._deadline = deadline
+        self._bookmarks = bookmarks
+        self._headers_due = True
+        self._raw = not (call.media.table or call.media.partial)
+
+    async def run(self, initial: list[Entry], refusal: Refusal | None, watch_list: bool) -> AsyncIterator[bytes]:
+        """The stream. It ends at its deadline, when the server stops, or after an ERROR event."""
+        subscription = self._subscription
+        try:
+            if refusal is not None:
+                yield _line(b"ERROR", encode(refusals.status_of(refusal)))
+                return
+            first = b"".join([self._event(Change.ADDED, entry) for entry in initial])
+            if watch_list:
+                first += self._bookmark(subscription.progress, {INITIAL_EVENTS_END: "true"})
+            yield first
+            bookmark_at = time.monotonic() + BOOKMARK_SECONDS
+            while True:
+                lines = b"".join([self._translate(event) for event in subscription.take()])
+                if lines:
+                    yield lines
+                if subscription.overrun:
+                    gone = refusals.expired("too old resource version: the watch could not keep up")
+                    yield _line(b"ERROR", encode(refusals.status_of(gone)))
+                    return
+                moment = time.monotonic()
+                if self._bookmarks and moment >= min(bookmark_at, self._deadline):
+                    yield self._bookmark(subscription.progress)
+                    bookmark_at = moment + BOOKMARK_SECONDS
+                if moment >= self._deadline or self._call.backend.stopping:
+                    return
+                limit = min(self._deadline, bookmark_at) - moment if self._bookmarks else self._deadline - moment
+                try:
+                    async with asyncio.timeout(limit):
+                        await subscription.wait()
+                except TimeoutError:
+                    continue
+        finally:
+            subscription.close()
+
+    def _translate(self, event: Event) -> bytes:
+        entry = event.entry
+        namespace = self._call.namespace
+        if namespace and entry.key.namespace != namespace:
+            return b""
+        if self._selection.everything:
+            return self._event(event.change, entry)
+        matches = self._selection.matches(entry)
+        if event.change is Change.ADDED:
+            return self._event(Change.ADDED, entry) if matches else b""
+        matched = self._selection.matches(event.previous) if event.previous is not None else True
+        if event.change is Change.DELETED:
+            return self._event(Change.DELETED, entry) if matched or matches else b""
+        if matches:
+            return self._event(Change.MODIFIED if matched else Change.ADDED, entry)
+        return self._gone(event) if matched else b""
+
+    def _gone(self, event: Event) -> bytes:
+        """The object stopped matching: its last matching state, at the revision of the change."""
+        obj = view(self._call.type, event.previous or event.entry)
+        obj["metadata"]["resourceVersion"] = str(event.entry.revision)
+        return _line(b"DELETED", self._shape(obj))
+
+    def _event(self, change: Change, entry: Entry) -> bytes:
+        if self._raw:
+            return _line(_TYPES[change], view_bytes(self._call.type, entry))
+        return _line(_TYPES[change], self._shape(view(self._call.type, entry)))
+
+    def _shape(self, obj: Object) -> bytes:
+        if self._call.media.table:
+            table = views.table(self._call, [obj], obj["metadata"]["resourceVersion"], headers=self._headers_due)
+            self._headers_due = False
+            return encode(table)
+        if self._call.media.partial:
+            return encode(views.partial(obj, self._call.media.version))
+        return encode(obj)
+
+    def _bookmark(self, revision: int, annotations: Object | None = None) -> bytes:
+        metadata: Object = {"resourceVersion": str(revision), "creationTimestamp": None}
+        if annotations:
+            metadata["annotations"] = annotations
+        if self._call.media.partial:
+            obj: Object = {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{self._call.media.version}"}
+        else:
+            obj = {"kind": self._call.type.gvk.kind, "apiVersion": self._call.type.gvk.api_version}
+        obj["metadata"] = metadata
+        if self._call.media.table:
+            table = views.table(self._call, [], str(revision), headers=self._headers_due)
+            self._headers_due = False
+            row = {"cells": [None] * len(self._call.type.printer.columns), "object": obj}
+            obj = {**table, "rows": [row]}
+        return _line(b"BOOKMARK", encode(obj))
+
+
+def _line(type_: bytes, body: bytes) -> bytes:
+    return b'{"type":"%b","object":%b}\n' % (type_, body)

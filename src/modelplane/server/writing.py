@@ -1,0 +1,295 @@
+"""Create and update: from a decoded body to a stored object.
+
+Every update is the same loop, whatever verb asked for it: read, change, compare, write if the revision is still the
+one that was read, else start again. A write that changes nothing is not one: no revision, no event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from modelplane.api.meta import Object
+from modelplane.errors import Refusal
+from modelplane.server import bodies, ownership, refusals, shaping
+from modelplane.server.behaviours import behaviour_of
+from modelplane.server.call import Answer, Call, storage, view
+from modelplane.server.objects import draft, encode, generate_name, metadata_of, new_uid, now
+from modelplane.server.reading import one
+from modelplane.server.schema import ErrorType, FieldError
+from modelplane.server.store import Entry, Key, KeyExists, StaleRevision
+
+ATTEMPTS: Final = 50
+NAME_ATTEMPTS: Final = 8
+Change = Callable[[Object], Object]
+"""Makes the new object out of a private copy of the stored one; may raise a refusal."""
+
+
+async def create(call: Call) -> Answer:
+    """POST to a collection."""
+    obj = bodies.expect(bodies.parse(call.request), call.type.gvk, custom=call.type.custom)
+    obj = shaping.known_fields(call, obj)
+    entry = await insert(call, obj)
+    return one(call, entry, 201)
+
+
+async def insert(call: Call, obj: Object) -> Entry:
+    """Store a new object. Raises AlreadyExists, Invalid and what admission says."""
+    dry_run = call.request.dry_run
+    prepared = prepare_new(call, obj)
+    metadata = prepared["metadata"]
+    generated = bool(metadata.get("generateName")) and not metadata.get("name")
+    await require_namespace(call, metadata.get("name", ""))
+    for attempt in range(NAME_ATTEMPTS):
+        if generated:
+            metadata["name"] = generate_name(metadata["generateName"])
+        behaviour_of(storage(call.type)).prepare_create(prepared, call.backend.store)
+        shaping.check(call, prepared, None)
+        for text in behaviour_of(storage(call.type)).warnings(prepared):
+            call.request.warn(text)
+        key = call.key_of(metadata["name"])
+        try:
+            if dry_run:
+                return _imagined(call, key, prepared, None)
+            return await call.backend.store.create(key, draft(_stored(call, prepared)))
+        except KeyExists:
+            if not generated:
+                raise refusals.already_exists(call.type.plural, call.type.gvk.group, key.name) from None
+            if attempt == NAME_ATTEMPTS - 1:
+                raise refusals.name_not_generated(call.type.plural, call.type.gvk.group, key.name) from None
+    raise AssertionError("unreachable")
+
+
+def prepare_new(call: Call, obj: Object) -> Object:
+    """The object with the metadata that the server gives, defaults, and without what a create cannot set."""
+    metadata = dict(_metadata_of(obj))
+    if metadata.get("resourceVersion"):
+        raise Refusal(500, "", "resourceVersion should not be set on objects to be created")
+    for name in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation",
+                 "resourceVersion"):  # fmt: skip
+        metadata.pop(name, None)
+    _place_in_namespace(call, metadata)
+    if not metadata.get("name") and not metadata.get("generateName"):
+        body = "Required value: name or generateName is required"
+        raise call.invalid("", "metadata.name", body, "FieldValueRequired")
+    metadata["uid"] = new_uid()
+    metadata["creationTimestamp"] = now()
+    if call.type.generation:
+        metadata["generation"] = 1
+    prepared = {**obj, "metadata": metadata}
+    if call.type.status_subresource and not behaviour_of(storage(call.type)).keeps_status:
+        prepared.pop("status", None)
+    prepared = call.type.schema.default(prepared)
+    ownership.record(call, prepared, None)
+    return prepared
+
+
+def _metadata_of(obj: Object) -> Object:
+    metadata = obj.get("metadata")
+    if metadata is None:
+        return {}
+    if not isinstance(metadata, dict):
+        raise refusals.bad_request("metadata must be an object")
+    return metadata
+
+
+def _place_in_namespace(call: Call, metadata: Object) -> None:
+    if not call.type.namespaced:
+        metadata.pop("namespace", None)
+        return
+    if metadata.get("namespace") not in (None, "", call.namespace):
+        raise refusals.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    metadata["namespace"] = call.namespace
+
+
+async def require_namespace(call: Call, name: str) -> None:
+    """A namespaced object needs a namespace that exists and is not on its way out."""
+    if not call.type.namespaced:
+        return
+    entry = call.backend.store.get(Key("namespaces", "", call.namespace))
+    if entry is None:
+        raise refusals.not_found("namespaces", "", call.namespace)
+    if metadata_of(entry).deletion_timestamp:
+        text = f"namespace {call.namespace} is being terminated"
+        causes: list[Object] = [{"reason": "NamespaceTerminating", "message": text, "field": "metadata.namespace"}]
+        why = f"unable to create new content in namespace {call.namespace} because it is being terminated"
+        raise call.forbidden(name, why, causes)
+
+
+async def update(call: Call) -> Answer:
+    """PUT of an object, its status, or one of the other subresources that have the object's own kind."""
+    body = bodies.expect(bodies.parse(call.request), call.type.gvk, custom=call.type.custom)
+    body = shaping.known_fields(call, body)
+    given = _metadata_of(body)
+    if given.get("name") not in (None, "", call.name):
+        raise refusals.bad_request(
+            f"the name of the object ({given['name']}) does not match the name on the URL ({call.name})"
+        )
+    missing = call.backend.store.get(call.key) is None and not call.subresource
+    if missing and behaviour_of(storage(call.type)).creates_on_update and not given.get("resourceVersion"):
+        return one(call, await insert(call, body), 201)
+
+    def replace(old: Object) -> Object:
+        if call.type.custom and not given.get("resourceVersion"):
+            raise call.invalid(
+                call.name, "metadata.resourceVersion", "Invalid value: 0: must be specified for an update"
+            )
+        return {**body, "metadata": {"name": call.name, **given}}
+
+    return one(call, await modify(call, replace))
+
+
+async def modify(call: Call, change: Change) -> Entry:
+    """Apply a change to the object that the URL names, and answer with what is stored afterwards.
+
+    An object that is being deleted and loses its last finalizer is removed instead of written.
+    """
+    store = call.backend.store
+    dry_run = call.request.dry_run
+    for _ in range(ATTEMPTS):
+        entry = call.entry()
+        old = view(call.type, entry)
+        new = settle(call, change(view(call.type, entry)), old)
+        if same(new, old):
+            return entry
+        doomed = is_doomed(new)
+        try:
+            if dry_run:
+                return _imagined(call, entry.key, new, entry)
+            last = draft(_stored(call, new))
+            if doomed:
+                return await store.delete(entry.key, last, entry.revision)
+            return await store.update(entry.key, last, entry.revision)
+        except StaleRevision:
+            continue
+    raise call.conflict(call.name)
+
+
+def settle(call: Call, new: Object, old: Object) -> Object:
+    """The new object with what no update may change, defaults, its owner's hooks, its generation; checked."""
+    before = old["metadata"]
+    metadata = dict(_metadata_of(new))
+    revision = metadata.get("resourceVersion")
+    if revision and revision != before["resourceVersion"]:
+        raise call.conflict(call.name)
+    _place_in_namespace(call, metadata)
+    uid = metadata.get("uid")
+    if uid and uid != before["uid"]:
+        raise call.conflict(call.name, _uid_mismatch(call, uid, before["uid"]))
+    if metadata.get("name", call.name) != call.name:
+        body = f'Invalid value: "{metadata["name"]}": field is immutable'
+        raise call.invalid(call.name, "metadata.name", body)
+    metadata["name"] = call.name
+    for name in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation",
+                 "resourceVersion", "generateName"):  # fmt: skip
+        if name in before:
+            metadata[name] = before[name]
+        else:
+            metadata.pop(name, None)
+    metadata.pop("selfLink", None)
+    new = _own_part(call, {**new, "metadata": metadata}, old)
+    new = call.type.schema.default(new)
+    behaviour = behaviour_of(storage(call.type))
+    if not call.subresource:
+        behaviour.prepare_update(new, old, call.backend.store)
+    if call.type.generation and content(call, new) != content(call, old):
+        new["metadata"]["generation"] = before.get("generation", 0) + 1
+    ownership.record(call, new, old)
+    if same(new, old):
+        return new
+    errors = _finalizer_errors(new, old)
+    if errors:
+        raise shaping.invalid(call, call.name, errors)
+    shaping.check(call, new, old)
+    for text in behaviour.warnings(new):
+        call.request.warn(text)
+    return new
+
+
+def _own_part(call: Call, new: Object, old: Object) -> Object:
+    """Keep the part of the object that this path does not write."""
+    if call.subresource == "status":
+        kept = {key: value for key, value in old.items() if key != "status"}
+        if not call.type.custom:
+            kept["metadata"] = new["metadata"]
+        else:
+            kept["metadata"] = {**old["metadata"]}
+            if "managedFields" in new["metadata"]:
+                kept["metadata"]["managedFields"] = new["metadata"]["managedFields"]
+        if "status" in new:
+            kept["status"] = new["status"]
+        return kept
+    if call.type.status_subresource and not call.subresource:
+        kept = {key: value for key, value in new.items() if key != "status"}
+        if "status" in old:
+            kept["status"] = old["status"]
+        return kept
+    return new
+
+
+def content(call: Call, obj: Object) -> Object:
+    """What counts for metadata.generation."""
+    ignored = ("metadata", "status") if call.type.status_subresource or not call.type.custom else ("metadata",)
+    return {key: value for key, value in obj.items() if key not in ignored}
+
+
+def same(new: Object, old: Object) -> bool:
+    """Whether a write would change nothing; times in managed fields alone do not count."""
+    if new == old:
+        return True
+    plain_new, plain_old = _without_times(new), _without_times(old)
+    return plain_new == plain_old
+
+
+def _without_times(obj: Object) -> Object:
+    metadata = obj["metadata"]
+    fields = [{k: v for k, v in entry.items() if k != "time"} for entry in metadata.get("managedFields") or ()]
+    return {**obj, "metadata": {**metadata, "managedFields": fields}}
+
+
+def is_doomed(obj: Object) -> bool:
+    """Whether nothing holds an object any longer that somebody asked to delete."""
+    metadata = obj["metadata"]
+    if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
+        return False
+    if obj["kind"] == "Namespace" and (obj.get("spec") or {}).get("finalizers"):
+        return False
+    return not metadata.get("deletionGracePeriodSeconds")
+
+
+def _finalizer_errors(new: Object, old: Object) -> list[FieldError]:
+    if not old["metadata"].get("deletionTimestamp"):
+        return []
+    known = set(old["metadata"].get("finalizers") or ())
+    added = [name for name in new["metadata"].get("finalizers") or () if name not in known]
+    if not added:
+        return []
+    shown = ", ".join(f'"{name}"' for name in sorted(added))
+    message = f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{shown}}}"
+    return [FieldError(path="metadata.finalizers", type=ErrorType.FORBIDDEN, message=message)]
+
+
+def _uid_mismatch(call: Call, asked: str, found: str) -> str:
+    group = f"{call.type.gvk.group}/" if call.type.custom else ""
+    place = "/".join(part for part in ("/registry", f"{group}{call.type.plural}", call.namespace, call.name) if part)
+    return (
+        f"StorageError: invalid object, Code: 4, Key: {place}, ResourceVersion: 0, AdditionalErrorMsg: "
+        f"Precondition failed: UID in precondition: {asked}, UID in object meta: {found}"
+    )
+
+
+def _stored(call: Call, obj: Object) -> Object:
+    """The object in its storage version."""
+    stored_version = call.backend.registry.storage_version(call.type)
+    return obj if call.type.storage_version else {**obj, "apiVersion": stored_version}
+
+
+def _imagined(call: Call, key: Key, obj: Object, entry: Entry | None) -> Entry:
+    """What a dry run answers: the object as it would be stored, at the revision that it has now, if any."""
+    metadata = {k: v for k, v in obj["metadata"].items() if k != "resourceVersion"}
+    if entry is not None:
+        metadata["resourceVersion"] = str(entry.revision)
+    body = encode(_stored(call, {**obj, "metadata": metadata}))
+    return Entry(key, body, entry.revision if entry is not None else 0)

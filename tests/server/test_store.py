@@ -1,0 +1,129 @@
+"""The store: revisions, compare-and-swap, watches that resume, and pages of the past."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from modelplane.server.store import (
+    LOG_EVENTS,
+    Change,
+    Compacted,
+    Draft,
+    Key,
+    KeyExists,
+    StaleRevision,
+    Store,
+    StoreInUse,
+)
+
+BODY = Draft(b'{"revision":"', b'"}')
+
+
+def key(name: str, namespace: str = "a", resource: str = "things") -> Key:
+    return Key(resource, namespace, name)
+
+
+@pytest_asyncio.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    opened = Store.open(tmp_path)
+    yield opened
+    await opened.close()
+
+
+async def test_a_write_gets_the_next_revision_and_carries_it_in_its_body(store: Store) -> None:
+    first = await store.create(key("x"), BODY)
+    second = await store.update(key("x"), BODY, first.revision)
+    assert (first.revision, second.revision) == (1, 2)
+    assert store.get(key("x")) is second
+    assert second.body == b'{"revision":"2"}'
+
+
+async def test_a_create_finds_its_name_taken(store: Store) -> None:
+    await store.create(key("x"), BODY)
+    with pytest.raises(KeyExists):
+        await store.create(key("x"), BODY)
+
+
+@pytest.mark.parametrize("change", ["update", "delete"])
+async def test_a_write_over_an_old_revision_is_refused(store: Store, change: str) -> None:
+    first = await store.create(key("x"), BODY)
+    await store.update(key("x"), BODY, first.revision)
+    with pytest.raises(StaleRevision):
+        await getattr(store, change)(key("x"), BODY, first.revision)
+
+
+async def test_of_concurrent_writes_over_one_revision_exactly_one_wins(store: Store) -> None:
+    first = await store.create(key("x"), BODY)
+    writes = [store.update(key("x"), BODY, first.revision) for _ in range(50)]
+    outcomes = await asyncio.gather(*writes, return_exceptions=True)
+    assert sum(not isinstance(outcome, StaleRevision) for outcome in outcomes) == 1
+
+
+async def test_a_closed_store_opens_as_it_was(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    await store.create(key("x"), BODY)
+    gone = await store.create(key("y"), BODY)
+    await store.delete(key("y"), BODY, gone.revision)
+    await store.close()
+    again = Store.open(tmp_path)
+    try:
+        assert [entry.key.name for entry in again.scan("things")] == ["x"]
+        assert again.revision == 3
+        assert (await again.create(key("z"), BODY)).revision == 4
+    finally:
+        await again.close()
+
+
+async def test_a_second_server_is_refused_the_directory(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(StoreInUse, match="in use by another API server"):
+        Store.open(tmp_path)
+
+
+async def test_a_watch_resumes_with_the_changes_since_a_revision_also_after_a_restart(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    first = await store.create(key("x"), BODY)
+    await store.create(key("y", resource="others"), BODY)
+    second = await store.update(key("x"), BODY, first.revision)
+    await store.delete(key("x"), BODY, second.revision)
+    await store.close()
+    again = Store.open(tmp_path)
+    try:
+        events = again.subscribe("things", since=first.revision).take()
+        assert [(event.change, event.entry.revision) for event in events] == [(Change.MODIFIED, 3), (Change.DELETED, 4)]
+        assert events[1].previous is not None
+        assert events[1].previous.revision == 3
+    finally:
+        await again.close()
+
+
+async def test_a_watch_from_before_the_log_is_told_so(store: Store) -> None:
+    entry = await store.create(key("x"), BODY)
+    for start in range(0, LOG_EVENTS + 10, 512):
+        for _ in range(min(512, LOG_EVENTS + 10 - start)):
+            entry = await store.update(key("x"), BODY, entry.revision)
+    with pytest.raises(Compacted):
+        store.subscribe("things", since=1)
+    assert store.subscribe("things", since=entry.revision - 1).take()[0].entry is entry
+
+
+async def test_a_past_revision_is_read_by_undoing_what_came_after(store: Store) -> None:
+    a = await store.create(key("a"), BODY)
+    await store.create(key("b"), BODY)
+    at = store.revision
+    await store.delete(key("a"), BODY, a.revision)
+    await store.create(key("c"), BODY)
+    assert [entry.key.name for entry in store.scan_at("things", "", at)] == ["a", "b"]
+    assert [entry.key.name for entry in store.scan("things")] == ["b", "c"]
+
+
+async def test_a_scan_of_one_namespace_is_ordered_and_has_nothing_of_its_neighbours(store: Store) -> None:
+    for namespace in ("a", "aa", "b"):
+        for name in ("z", "x"):
+            await store.create(key(name, namespace), BODY)
+    assert [tuple(entry.key[1:]) for entry in store.scan("things", "aa")] == [("aa", "x"), ("aa", "z")]
+    assert len(store.scan("things")) == 6
