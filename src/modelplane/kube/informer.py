@@ -7,6 +7,7 @@ the system calls reachability: an error stays until the server has answered agai
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -50,6 +51,7 @@ class Informer:
         self._callbacks: list[Callback] = []
         self._health: list[Callable[[], None]] = []
         self._version = ""
+        self._nudged = asyncio.Event()
         self.synced = asyncio.Event()
         """Set after the first complete list and never cleared: afterwards the copy may be old, but is whole."""
         self.error: ApiError | None = None
@@ -102,7 +104,21 @@ class Informer:
             except ApiError as error:
                 self._fail(error)
             if time.monotonic() - began < self._quiet:
-                await asyncio.sleep(self._backoff.next())
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._backoff.next()):
+                        await self._nudged.wait()
+            self._nudged.clear()
+
+    def nudge(self) -> None:
+        """Try again now instead of when the back-off ends: somebody knows that the server is there."""
+        self._backoff.reset()
+        self._nudged.set()
+
+    def rebind(self, client: Client) -> None:
+        """Take another client for the next run, such as one with a rotated credential. Objects stay until they are listed
+        again, since the new credential may lead to another server. Not while `run` is running."""
+        self._client = client
+        self._version = ""
 
     def accept(self, obj: Object) -> None:
         """Take the newer state of a known object that a write of ours returned, without waiting for the watch to bring it."""
@@ -145,7 +161,7 @@ class Informer:
         key = Key.of(obj)
         if kind != "DELETED":
             known = self._objects.get(key)
-            if known is None or _version(obj) >= _version(known):
+            if known is None or _changed(known, obj):
                 self._put(key, obj)
         elif (old := self._objects.pop(key, None)) is not None:
             self._tell(old, None)
@@ -192,6 +208,12 @@ class Informer:
     def _report(self) -> None:
         for callback in self._health:
             callback()
+
+
+def _changed(known: Object, obj: Object) -> bool:
+    """Not what a write of ours brought already, and nothing older than that."""
+    same = known["metadata"].get("resourceVersion") == obj["metadata"].get("resourceVersion")
+    return not same and _version(obj) >= _version(known)
 
 
 def _version(obj: Object) -> int:

@@ -1,0 +1,213 @@
+"""Bring wanted children into being by server-side apply, and only where something differs.
+
+What was applied is remembered with what the server made of it; while neither the wish nor the object moves, nothing is sent.
+An object that somebody else owns is never touched, one that cannot be changed in place is deleted and made again, and a
+cluster that does not answer is left alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from modelplane.api.meta import Object
+from modelplane.control.caches import Caches
+from modelplane.control.charts import DEPLOYED, DIGEST, SECRET, ChartInstaller
+from modelplane.control.ownership import Owner, Ref, control_plane_of, owner_labels, owner_uid
+from modelplane.control.projection import body
+from modelplane.control.want import FIRST, NAMESPACE, Want, digest
+from modelplane.errors import ApiError, Conflict, Invalid, NotFound, PermanentError, Unreachable
+from modelplane.kube import Client
+
+PARALLEL: Final = 16
+DIGEST_LENGTH: Final = 16
+
+
+class NameTaken(PermanentError):
+    """An object of the wanted name belongs to somebody else."""
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one wanted child."""
+
+    want: Want
+    object: Object | None = None
+    """As the server has it now, as far as known."""
+    changed: bool = False
+    lost: str = ""
+    blocked: str = ""
+    error: Exception | None = None
+    note: str = ""
+
+
+class Applier:
+    """``alive`` says whether a UID belongs to a parent that exists. One for all parents."""
+
+    def __init__(self, caches: Caches, charts: ChartInstaller | None, alive: Callable[[str], bool]) -> None:
+        self._caches = caches
+        self._charts = charts
+        self._alive = alive
+        self._applied: dict[Ref, tuple[str, str]] = {}
+        self._slots = asyncio.Semaphore(PARALLEL)
+
+    async def apply(self, owner: Owner, wanted: Sequence[Want]) -> list[Outcome]:
+        """Namespaces and definitions first, then everything else at once. Errors are in the outcomes."""
+        first = [want for want in wanted if want.ref.gvk in FIRST]
+        rest = [want for want in wanted if want.ref.gvk not in FIRST]
+        outcomes = await asyncio.gather(*(self._guarded(owner, want) for want in first))
+        return [*outcomes, *await asyncio.gather(*(self._guarded(owner, want) for want in rest))]
+
+    def forget(self, ref: Ref) -> None:
+        """The object is gone, or to be written again whatever is remembered."""
+        self._applied.pop(ref, None)
+
+    async def _guarded(self, owner: Owner, want: Want) -> Outcome:
+        try:
+            async with self._slots:
+                return await (self._chart(owner, want) if want.chart is not None else self._object(owner, want))
+        except Unreachable as error:
+            return Outcome(
+                want=want, object=self._caches.child(want.ref), lost=str(error), blocked=str(error), error=error
+            )
+        except (ApiError, PermanentError) as error:
+            known = None if want.chart is not None else self._caches.child(want.ref)
+            return Outcome(want=want, object=known, blocked=str(error), error=error)
+
+    def _client(self, want: Want) -> Client | Outcome:
+        lost = self._caches.lost(want.ref.target)
+        client = self._caches.client(want.ref.target)
+        if lost is None and client is not None:
+            return client
+        known = self.observed(want)
+        why = (lost.message or lost.reason) if lost is not None else "its cluster has no client yet"
+        current = known is not None and self._unchanged(want, known)
+        return Outcome(want=want, object=known, lost=why, blocked="" if current else f"not applied, {why}")
+
+    # --- objects ---------------------------------------------------------------------------------------------------
+
+    async def _object(self, owner: Owner, want: Want) -> Outcome:
+        client = self._client(want)
+        if isinstance(client, Outcome):
+            return client
+        found = self._caches.child(want.ref)
+        if found is None:
+            found = await _live(client, want.ref)
+        if found is not None:
+            if not self._ours(found, owner, want):
+                return self._foreign(found, owner, want)
+            if found["metadata"].get("deletionTimestamp"):
+                finalizers = ", ".join(found["metadata"].get("finalizers") or ()) or "nothing but time"
+                return Outcome(want=want, object=found, blocked=f"is still being deleted, which waits for {finalizers}")
+            if (path := want.must_replace(found)) is not None:
+                return await self._replace(client, want, found, path)
+            if self._unchanged(want, found):
+                return Outcome(want=want, object=found)
+        applied = await client.apply(want.manifest)
+        self._applied[want.ref] = (want.digest, digest(body(applied)))
+        self._caches.settle(want.ref.target, applied)
+        return Outcome(want=want, object=applied, changed=_moved(found, applied))
+
+    def _unchanged(self, want: Want, found: Object) -> bool:
+        return self._applied.get(want.ref) == (want.digest, digest(body(found)))
+
+    def _ours(self, found: Object, owner: Owner, want: Want) -> bool:
+        if want.shared:
+            return control_plane_of(found) == owner.control_plane
+        uid = owner_uid(found)
+        if uid == owner.uid:
+            return True
+        # Left behind by a parent that is gone: nobody else will ever come back for it.
+        return uid is not None and control_plane_of(found) == owner.control_plane and not self._alive(uid)
+
+    def _foreign(self, found: Object, owner: Owner, want: Want) -> Outcome:
+        other = control_plane_of(found)
+        if other is not None and other != owner.control_plane:
+            where = want.ref.cluster or "the control cluster"
+            raise NameTaken(
+                f"{want.ref} belongs to another control plane ({other}), which manages {where}; "
+                "unregister the cluster there first"
+            )
+        if want.ref.gvk == NAMESPACE:
+            # A namespace that is already there is as good as one of ours, and stays as it is.
+            return Outcome(want=want, object=found)
+        raise NameTaken(f"{want.ref} exists and is not ours; delete or rename it, then it is made anew")
+
+    async def _replace(self, client: Client, want: Want, found: Object, path: str) -> Outcome:
+        self.forget(want.ref)
+        uid, namespace = found["metadata"]["uid"], want.ref.namespace or None
+        with contextlib.suppress(NotFound, Conflict):
+            await client.delete(want.ref.gvk, want.ref.name, namespace, uid=uid, propagation="Background")
+        if await _live(client, want.ref) is None:
+            applied = await client.apply(want.manifest)
+            self._applied[want.ref] = (want.digest, digest(body(applied)))
+            return Outcome(want=want, object=applied, changed=True)
+        return Outcome(
+            want=want, object=found, changed=True, blocked=f"is being replaced, since {path} cannot be changed"
+        )
+
+    # --- charts ----------------------------------------------------------------------------------------------------
+
+    def observed(self, want: Want) -> Object | None:
+        """The object behind a wanted child as caches have it; of a chart, the newest release Secret."""
+        return self._caches.child(want.ref) if want.chart is None else release_secret(self._caches, want.ref)
+
+    async def _chart(self, owner: Owner, want: Want) -> Outcome:
+        assert want.chart is not None
+        client = self._client(want)
+        if isinstance(client, Outcome):
+            return client
+        wanted = want.digest[:DIGEST_LENGTH]
+        found = release_secret(self._caches, want.ref)
+        if found is not None and found["metadata"]["labels"].get(DIGEST) == wanted:
+            return Outcome(want=want, object=found)
+        if self._charts is None:
+            chart = want.chart
+            message = (
+                f"this host installs no charts; run helm install {chart.release} {chart.name} --repo {chart.repository} "
+                f"--version {chart.version} --namespace {chart.namespace}"
+            )
+            return Outcome(want=want, object=found, blocked=message)
+        note = await self._charts.install(client, want.chart, owner_labels(owner, want.key), wanted)
+        return Outcome(want=want, object=found, changed=bool(note), note=note)
+
+    async def remove_chart(self, ref: Ref) -> None:
+        client = self._caches.client(ref.target)
+        if client is None or self._charts is None:
+            raise Invalid(
+                f"{ref}: this host installs no charts; run helm uninstall {ref.name} --namespace {ref.namespace}"
+            )
+        await self._charts.uninstall(client, ref.namespace, ref.name)
+
+
+def release_secret(caches: Caches, ref: Ref) -> Object | None:
+    """The newest deployed revision of a release of ours."""
+    watch = caches.children_of(ref.target, SECRET)
+    revisions = [
+        secret
+        for secret in watch.labelled("name", ref.name)
+        if secret["metadata"].get("namespace") == ref.namespace
+        and secret["metadata"]["labels"].get("status") == DEPLOYED
+    ]
+    return max(revisions, key=lambda secret: int(secret["metadata"]["labels"].get("version") or 0), default=None)
+
+
+async def _live(client: Client, ref: Ref) -> Object | None:
+    """Straight from the server: caches do not see what is not labelled as ours."""
+    try:
+        return await client.get(ref.gvk, ref.name, ref.namespace or None)
+    except NotFound:
+        return None
+
+
+def _moved(before: Object | None, after: Object) -> bool:
+    """Whether an apply changed what controllers look at."""
+    if before is None:
+        return True
+    generation = after["metadata"].get("generation")
+    if generation is not None and before["metadata"].get("generation") is not None:
+        return bool(before["metadata"]["generation"] != generation)
+    return digest(body(before)) != digest(body(after))

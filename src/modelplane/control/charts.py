@@ -1,0 +1,142 @@
+"""Helm releases that a stack wants: the port for installing them, and the stand-in of simulated clusters.
+
+A simulated cluster has the controllers of the known charts built in, so there is nothing to install. The stand-in makes what a user
+of Helm would look for, the namespace and the release Secret in Helm's own encoding, and says in a note that this is all.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+import orjson
+
+from modelplane.api.meta import GVK, Object
+from modelplane.compose.contract import Chart
+from modelplane.control.ownership import Ref
+from modelplane.errors import AlreadyExists, NotFound
+from modelplane.kube import Client
+
+RELEASE: Final = GVK("helm.sh", "v1", "Release")
+"""How a chart stands in an inventory. No server has this kind: the release is where Helm keeps it, in Secrets."""
+SECRET: Final = GVK("", "v1", "Secret")
+DEPLOYED: Final = "deployed"
+DIGEST: Final = "modelplane.ai/chart-digest"
+"""Label of a release Secret: what was asked for, so that a change of version or values is seen."""
+
+
+def release_ref(chart: Chart) -> Ref:
+    return Ref(chart.target or "", RELEASE, chart.namespace, chart.release)
+
+
+class ChartInstaller(Protocol):
+    """Installs charts on a cluster. ``labels`` are put on the release Secret, by which it is found again."""
+
+    async def install(self, client: Client, chart: Chart, labels: Mapping[str, str], digest: str) -> str:
+        """Install or upgrade, without waiting for workloads; again when ``digest`` (of the wish) is another than last time.
+        Returns a note for the user, empty when there was nothing to do."""
+        ...
+
+    async def uninstall(self, client: Client, namespace: str, release: str) -> None:
+        """Remove the release; one that is not there is fine."""
+        ...
+
+
+class SimulatedCharts:
+    """The stand-in. ``clock`` gives RFC 3339."""
+
+    def __init__(self, clock: Callable[[], str]) -> None:
+        self._clock = clock
+
+    async def install(self, client: Client, chart: Chart, labels: Mapping[str, str], digest: str) -> str:
+        await self._namespace(client, chart.namespace)
+        revisions = await self._revisions(client, chart.namespace, chart.release)
+        newest = max(revisions, key=lambda secret: int(secret["metadata"]["labels"].get("version") or 0), default=None)
+        if newest is not None and newest["metadata"]["labels"].get(DIGEST) == digest:
+            return ""
+        revision = max((int(secret["metadata"]["labels"].get("version") or 0) for secret in revisions), default=0) + 1
+        await client.create(self._secret(chart, revision, labels, digest))
+        for secret in revisions:
+            if secret["metadata"]["labels"].get("status") == DEPLOYED:
+                superseded = {"metadata": {"labels": {"status": "superseded"}}}
+                await client.patch(SECRET, secret["metadata"]["name"], chart.namespace, superseded)
+        return (
+            f"chart {chart.name} {chart.version} is recorded as release {chart.release} only: "
+            "a simulated cluster has this controller built in, and the version and values have no meaning there"
+        )
+
+    async def uninstall(self, client: Client, namespace: str, release: str) -> None:
+        for secret in await self._revisions(client, namespace, release):
+            try:
+                await client.delete(SECRET, secret["metadata"]["name"], namespace, uid=secret["metadata"]["uid"])
+            except NotFound:
+                continue
+
+    async def _namespace(self, client: Client, name: str) -> None:
+        try:
+            await client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        except AlreadyExists:
+            return
+
+    async def _revisions(self, client: Client, namespace: str, release: str) -> list[Object]:
+        found = await client.list(SECRET, namespace, {"owner": "helm", "name": release})
+        return list(found.items)
+
+    def _secret(self, chart: Chart, revision: int, labels: Mapping[str, str], digest: str) -> Object:
+        helm = {"name": chart.release, "owner": "helm", "status": DEPLOYED, "version": str(revision)}
+        return {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "type": "helm.sh/release.v1",
+            "metadata": {
+                "name": f"sh.helm.release.v1.{chart.release}.v{revision}",
+                "namespace": chart.namespace,
+                "labels": {**helm, **labels, DIGEST: digest},
+            },
+            "data": {"release": encode(release_document(chart, revision, self._clock()))},
+        }
+
+
+def release_document(chart: Chart, revision: int, now: str) -> dict[str, Any]:
+    """What Helm would store about a release, so that `helm list`, `status`, `get values` and `history` read it."""
+    return {
+        "name": chart.release,
+        "namespace": chart.namespace,
+        "version": revision,
+        "info": {
+            "first_deployed": now,
+            "last_deployed": now,
+            "deleted": "",
+            "description": "Recorded for a simulated cluster, which has this controller built in",
+            "status": DEPLOYED,
+        },
+        "chart": {
+            "metadata": {
+                "name": chart.name,
+                "version": chart.version.removeprefix("v") if chart.version[1:2].isdigit() else chart.version,
+                "appVersion": chart.version,
+                "apiVersion": "v2",
+                "home": chart.repository,
+            },
+            "lock": None,
+            "templates": [],
+            "values": {},
+            "schema": None,
+            "files": [],
+        },
+        "config": dict(chart.values),
+        "manifest": "",
+    }
+
+
+def encode(document: Mapping[str, Any]) -> str:
+    """Helm's encoding inside a Secret: JSON, gzip, base64, and the Secret's own base64 around it."""
+    packed = gzip.compress(orjson.dumps(document), mtime=0)
+    return base64.b64encode(base64.b64encode(packed)).decode("ascii")
+
+
+def decode(data: str) -> dict[str, Any]:
+    document: dict[str, Any] = orjson.loads(gzip.decompress(base64.b64decode(base64.b64decode(data))))
+    return document

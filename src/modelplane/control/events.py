@@ -1,0 +1,98 @@
+"""Core v1 Events about parents, once per change.
+
+What was said last is remembered per parent and reason, so that a level-triggered pass that finds the same thing again
+stays silent. Names are made from the content: a restart that says it again meets its own event and leaves it. An event is never
+worth a failed pass.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from modelplane.api.meta import GVK, Object
+from modelplane.compose.contract import Event
+from modelplane.errors import AlreadyExists, ApiError
+from modelplane.kube import Client
+
+log = logging.getLogger(__name__)
+
+EVENT: Final = GVK("", "v1", "Event")
+REMEMBERED: Final = 10_000
+
+
+class Recorder:
+    """Writes events of one component at one API server. ``clock`` gives RFC 3339."""
+
+    def __init__(self, client: Client, *, clock: Callable[[], str], component: str = "modelplane") -> None:
+        self._client = client
+        self._clock = clock
+        self._component = component
+        self._said: dict[tuple[str, str], str] = {}
+
+    async def record(self, about: Object, events: Sequence[Event]) -> None:
+        """Say what is new. ``about`` is the object that the events are listed under."""
+        uid = about["metadata"]["uid"]
+        for event in events:
+            topic, text = (uid, event.reason), f"{event.type} {event.message}"
+            said = self._said.get(topic)
+            if said == text:
+                continue
+            if len(self._said) >= REMEMBERED:
+                self._said.pop(next(iter(self._said)))
+            self._said[topic] = text
+            await self._write(about, event, again=said is not None)
+
+    def forget(self, uid: str) -> None:
+        for topic in [topic for topic in self._said if topic[0] == uid]:
+            del self._said[topic]
+
+    async def _write(self, about: Object, event: Event, *, again: bool) -> None:
+        metadata = about["metadata"]
+        now = self._clock()
+        namespace = metadata.get("namespace") or "default"
+        digest = hashlib.sha256(f"{metadata['uid']} {event.type} {event.reason} {event.message}".encode()).hexdigest()[
+            :16
+        ]
+        name = f"{metadata['name'][:230]}.{digest}"
+        involved = {
+            "apiVersion": about["apiVersion"],
+            "kind": about["kind"],
+            "name": metadata["name"],
+            "uid": metadata["uid"],
+            "resourceVersion": metadata.get("resourceVersion", ""),
+        }
+        body: Object = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": namespace},
+            "involvedObject": {
+                **involved,
+                **({"namespace": metadata["namespace"]} if metadata.get("namespace") else {}),
+            },
+            "type": event.type,
+            "reason": event.reason,
+            "message": event.message[:1024],
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+        try:
+            await self._client.create(body)
+        except AlreadyExists:
+            if again:
+                await self._repeat(name, namespace, now)
+        except ApiError as error:
+            log.debug("event %s of %s was not written: %s", event.reason, metadata["name"], error)
+
+    async def _repeat(self, name: str, namespace: str, now: str) -> None:
+        try:
+            known = await self._client.get(EVENT, name, namespace)
+            count = int(known.get("count") or 1) + 1
+            await self._client.patch(EVENT, name, namespace, {"count": count, "lastTimestamp": now})
+        except ApiError as error:
+            log.debug("event %s was not counted: %s", name, error)

@@ -1,0 +1,177 @@
+"""The reconciler: one level-triggered loop for all kinds, over composers that only know values.
+
+A change wakes the parents that looked at it, own it, or hold it; each is then passed over once, however many changes there were.
+Wakes are immediate. Failed passes come again by a jittered back-off of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from modelplane.api.meta import GVK, Key, Object
+from modelplane.compose.contract import Composer, Host
+from modelplane.control.apply import Applier
+from modelplane.control.book import Book
+from modelplane.control.caches import Caches
+from modelplane.control.charts import RELEASE, SECRET, ChartInstaller
+from modelplane.control.deletion import Bounds, Deletion
+from modelplane.control.events import Recorder
+from modelplane.control.index import Parent, Place
+from modelplane.control.ownership import Ref, owner_uid
+from modelplane.control.passes import Holders, Overlays, Passes, Placer
+from modelplane.control.projection import body, differs
+from modelplane.control.prune import Pruner
+from modelplane.control.queue import Rank, WorkQueue
+from modelplane.errors import ApiError, TemporaryError
+from modelplane.kube import Client
+
+log = logging.getLogger(__name__)
+
+WORKERS: Final = 8
+PARENT_PATHS: Final = (
+    "spec",
+    "metadata.generation",
+    "metadata.labels",
+    "metadata.annotations",
+    "metadata.deletionTimestamp",
+    "metadata.finalizers",
+    "metadata.uid",
+)
+"""What of a parent itself makes a pass. Its status does not: we write that."""
+
+
+class Reconciler:
+    """All parents of all kinds of one control plane. ``clock`` gives RFC 3339, ``now`` seconds since the epoch."""
+
+    def __init__(
+        self,
+        client: Client,
+        caches: Caches,
+        composers: Mapping[GVK, Composer],
+        *,
+        host: Callable[[], Host],
+        clock: Callable[[], str],
+        now: Callable[[], float],
+        holders: Mapping[GVK, Holders] | None = None,
+        placer: Placer | None = None,
+        charts: ChartInstaller | None = None,
+        overlays: Mapping[GVK, Overlays] | None = None,
+        rank: Callable[[Parent], Rank] = lambda parent: (),
+        bounds: Bounds | None = None,
+        workers: int = WORKERS,
+    ) -> None:
+        self._caches = caches
+        self._composers = composers
+        self._workers = workers
+        self._book = Book()
+        self._recorder = Recorder(client, clock=clock)
+        self.queue: WorkQueue[Parent] = WorkQueue(rank)
+        self.started = asyncio.Event()
+        self.count = 0
+        """Passes so far."""
+        applier = Applier(caches, charts, self._book.parents.__contains__)
+        pruner = Pruner(caches, applier, self._book.inventories)
+        self._passes = Passes(
+            client,
+            caches,
+            self._book,
+            composers,
+            host=host,
+            clock=clock,
+            applier=applier,
+            pruner=pruner,
+            deletion=Deletion(pruner, now, bounds or Bounds()),
+            recorder=self._recorder,
+            holders=holders or {},
+            placer=placer,
+            overlays=overlays or {},
+        )
+
+    async def run(self) -> None:
+        """Until cancelled. Begins once every parent is known, so that nothing is judged by half a picture."""
+        watches = [self._caches.watch(None, kind) for kind in self._composers]
+        for watch in watches:
+            for obj in watch.informer.items():
+                self._changed((None, watch.slot.kind), None, obj)
+        self._caches.on_change(self._changed)
+        self._caches.on_fresh(self._fresh)
+        await asyncio.gather(*(watch.informer.synced.wait() for watch in watches))
+        self.started.set()
+        workers = [asyncio.create_task(self._work(), name=f"reconcile {n}") for n in range(self._workers)]
+        try:
+            await asyncio.gather(*workers)
+        finally:
+            self.queue.close()
+            for worker in workers:
+                worker.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.gather(*workers, return_exceptions=True)
+
+    def wake(self, parent: Parent) -> None:
+        """Make a pass over a parent now."""
+        self.queue.add(parent)
+
+    def _changed(self, place: Place, old: Object | None, new: Object | None) -> None:
+        cluster, kind = place
+        obj = new if new is not None else old
+        if obj is None:
+            return
+        if cluster is None and kind in self._composers:
+            parent = Parent(kind, Key.of(obj))
+            self._book.seen(parent, old, new)
+            if differs(old, new, PARENT_PATHS):
+                self.queue.add(parent)
+            if old is not None and (new is None or new["metadata"]["uid"] != old["metadata"]["uid"]):
+                self._recorder.forget(old["metadata"]["uid"])
+        for reader in self._book.index.readers(place, old, new):
+            self.queue.add(reader)
+        if old is not None and new is not None and old.get("status") == new.get("status") and body(old) == body(new):
+            return
+        owner = self._book.parents.get(owner_uid(obj) or "")
+        for holder in [owner] if owner is not None else self._book.inventories.holders(Ref.of(obj, cluster)):
+            self.queue.add(holder)
+
+    def _fresh(self, cluster: str | None, kind: GVK | None) -> None:
+        """A cache became ready, was lost, or came back: whoever reads there or has children there looks again."""
+        for reader in self._book.index.readers_at(cluster, kind):
+            self.queue.add(reader)
+        for holder in self._book.inventories.at(cluster or "", kind):
+            self.queue.add(holder)
+        if kind == SECRET:
+            # A release is kept in Secrets.
+            for holder in self._book.inventories.at(cluster or "", RELEASE):
+                self.queue.add(holder)
+
+    async def _work(self) -> None:
+        while True:
+            parent = await self.queue.take()
+            try:
+                await self._guarded(parent)
+            finally:
+                self.queue.done(parent)
+
+    async def _guarded(self, parent: Parent) -> None:
+        """One pass, and when to come again."""
+        self.count += 1
+        backoff = self._book.backoff(parent)
+        try:
+            then = await self._passes.make(parent)
+        except (ApiError, TemporaryError) as error:
+            # A conflict says that the cache is behind: the change that it misses is on its way.
+            log.log(logging.DEBUG if isinstance(error, TemporaryError) else logging.INFO, "%s: %s", parent, error)
+            self.queue.add_after(parent, max(error.after or 0.0, backoff.next()))
+        except Exception:
+            log.exception("%s: a pass failed", parent)
+            self.queue.add_after(parent, backoff.next())
+        else:
+            if then.unfinished:
+                pause = backoff.next()
+                self.queue.add_after(parent, pause if then.after is None else max(0.02, min(pause, then.after)))
+            else:
+                backoff.reset()
+                if then.after is not None:
+                    self.queue.add_after(parent, then.after)
