@@ -15,11 +15,12 @@ class Backend:
         self.name = name
         self.port = 0
         self.status = 200
+        self.silent = False
         self.healthy: Callable[[str], bool] = lambda path: True
         self.seen: list[tuple[str, str, dict[str, str]]] = []
         self.checks: list[str] = []
         self.gate = asyncio.Event()
-        """Released to let a stream go on after its first event."""
+        """Set to let a stream go on after its first event."""
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
 
@@ -53,6 +54,8 @@ class Backend:
                 elif path.endswith("/stream"):
                     self.seen.append((method, path, headers))
                     await self._stream(writer)
+                elif self.silent:
+                    await asyncio.Event().wait()
                 else:
                     self.seen.append((method, path, headers))
                     body = {"name": self.name, "method": method, "path": path, "headers": headers}
@@ -64,9 +67,14 @@ class Backend:
             writer.close()
 
     async def _answer(self, writer: asyncio.StreamWriter, status: int, body: bytes) -> None:
-        writer.write(
-            f"HTTP/1.1 {status} X\r\ncontent-length: {len(body)}\r\nx-backend: {self.name}\r\n\r\n".encode() + body
+        head = (
+            f"HTTP/1.1 {status} X",
+            f"content-length: {len(body)}",
+            "content-type: application/json",
+            f"x-backend: {self.name}",
+            "\r\n",
         )
+        writer.write("\r\n".join(head).encode() + body)
         await writer.drain()
 
     async def _stream(self, writer: asyncio.StreamWriter) -> None:

@@ -49,8 +49,8 @@ class Rig:
         self.directory = directory
         sockets = socket_directory(directory)
         (sockets / "proxies").mkdir(parents=True, exist_ok=True)
-        self._changed = asyncio.Event()
-        self.server = Server(sockets / "ads.sock", lambda node: self._changed.set())
+        self.changed = asyncio.Event()
+        self.server = Server(sockets / "ads.sock", lambda node: self.changed.set())
         self.process = EnvoyProcess(NODE, directory, sockets, sockets / "ads.sock")
         ports = KeptPorts(directory / "ports.json")
         self.port = ports.take("web")
@@ -76,8 +76,8 @@ class Rig:
         serial = self.server.publish(NODE, snapshot(configuration(gateway, self._place), known.snapshot))
         async with asyncio.timeout(10):
             while known.settled < serial:
-                self._changed.clear()
-                await self._changed.wait()
+                self.changed.clear()
+                await self.changed.wait()
 
     async def get(self, path: str, **more) -> tuple[int, dict, dict[str, str]]:
         async with self.http.get(self.url + path, **more) as response:
@@ -100,6 +100,9 @@ class Rig:
             return set(await self.names(path, 2 * len(wanted))) == wanted
 
         await until(reached)
+
+    async def eventually(self, condition) -> None:
+        await until(condition)
 
     async def admin(self, path: str) -> dict:
         connector = aiohttp.UnixConnector(path=str(self.process.admin))

@@ -74,6 +74,20 @@ REFUSED = {
         "'host' may not be changed",
         "Envoy refuses it, and would refuse every other route with it",
     ),
+    "a header name that is none": (
+        {"matches": [{"headers": [{"name": "bad name", "value": "1"}]}]},
+        "'bad name' is no header name",
+        "Envoy refuses it, and would refuse every other route with it",
+    ),
+    "a line break in a header": (
+        {
+            "filters": [
+                {"type": "RequestHeaderModifier", "requestHeaderModifier": {"add": [{"name": "a", "value": "b\nc"}]}}
+            ]
+        },
+        "has a control character",
+        "it could smuggle a header past the gateway",
+    ),
     "a duration in words": (
         {"timeouts": {"request": "soon"}},
         "not a duration such as 90s",

@@ -104,6 +104,20 @@ def test_a_refusal_blames_the_resources_that_it_names() -> None:
     assert verdict == Verdict(CLUSTER, ("bad",), "cluster bad: no")
 
 
+def test_a_refusal_that_names_nobody_is_found_out_by_sending_one_at_a_time() -> None:
+    subscription, wanted = subscribed(), state(good="1", bad="1")
+    ((_, _, _, nonce),) = sent(subscription, wanted)
+    error = {"code": 13, "message": "malformed"}
+    assert ask(subscription, CLUSTER, response_nonce=nonce, error_detail=error) == Verdict(CLUSTER, (), "malformed")
+    (_, good, _, first), (_, bad, _, second) = sent(subscription, wanted)
+    assert (good, bad) == (["good"], ["bad"])
+    assert ask(subscription, CLUSTER, response_nonce=first) == Verdict(CLUSTER, ("good",), "")
+    assert ask(subscription, CLUSTER, response_nonce=second, error_detail=error) == Verdict(
+        CLUSTER, ("bad",), "malformed"
+    )
+    assert sent(subscription, wanted) == [], "what was refused is not sent again until it changes"
+
+
 def test_the_proxy_has_settled_when_it_has_answered_for_everything() -> None:
     subscription, wanted = subscribed(), state(a="1")
     ((_, _, _, nonce),) = sent(subscription, wanted)

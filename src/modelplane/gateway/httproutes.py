@@ -21,6 +21,7 @@ Resolve = Callable[[Mapping[str, object], str], Resolved | Unresolved]
 _DURATION: Final = re.compile(r"(?:\d{1,5}(?:h|m|s|ms)){1,4}")
 _UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _ATTACHMENT: Final = frozenset({"parentRefs", "hostnames", "rules"})
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+\-.^_`|~]+")
 
 
@@ -152,7 +153,7 @@ def _match(match: Object, where: str) -> Match:
         path=value,
         kind=PathKind(kind),
         method=match.get("method") or "",
-        headers=tuple((name.lower(), text) for name, text in _pairs(match.get("headers"), f"{where}.headers")),
+        headers=tuple((_name(name, where), text) for name, text in _pairs(match.get("headers"), f"{where}.headers")),
         query=tuple(_pairs(match.get("queryParams"), f"{where}.queryParams")),
     )
 
@@ -161,6 +162,8 @@ def _pairs(entries: list[Object] | None, where: str) -> Iterator[tuple[str, str]
     for number, entry in enumerate(entries or ()):
         if (entry.get("type") or "Exact") != "Exact":
             raise _Unsupported(f"{where}[{number}].type: {entry['type']} is not supported by this gateway; use Exact")
+        if _CONTROL.search(entry["name"] + entry["value"]):
+            raise _Unsupported(f"{where}[{number}] has a control character")
         yield entry["name"], entry["value"]
 
 
@@ -204,6 +207,16 @@ def _edit(value: Object, where: str) -> HeaderEdit:
         remove=tuple(name.lower() for name in value.get("remove") or ()),
     )
     for name in (*dict(edit.set), *dict(edit.add), *edit.remove):
-        if name == "host" or not _TOKEN.fullmatch(name):
-            raise _Unsupported(f"{where}: header {name!r} may not be changed; a host name is changed by URLRewrite")
+        if _name(name, where) == "host":
+            raise _Unsupported(f"{where}: header 'host' may not be changed; a host name is changed by URLRewrite")
+    for _, text in (*edit.set, *edit.add):
+        if _CONTROL.search(text):
+            raise _Unsupported(f"{where}: header value {text!r} has a control character")
     return edit
+
+
+def _name(name: str, where: str) -> str:
+    """A header's name; Envoy refuses all routes of a listener for one name that is none."""
+    if not _TOKEN.fullmatch(name):
+        raise _Unsupported(f"{where}: {name!r} is no header name")
+    return name.lower()

@@ -37,7 +37,7 @@ class Server:
     """One ADS endpoint for all proxies of this process."""
 
     def __init__(self, socket: Path, changed: Callable[[str], None] = lambda node: None) -> None:
-        self._socket = socket
+        self.socket = socket
         self._changed = changed
         self._proxies: dict[str, Proxy] = {}
         self._server: Any = None
@@ -54,7 +54,7 @@ class Server:
 
         self._server = grpc.aio.server(options=[("grpc.max_receive_message_length", -1)])
         self._server.add_generic_rpc_handlers((Generic(),))
-        self._server.add_insecure_port(f"unix:{self._socket}")
+        self._server.add_insecure_port(f"unix:{self.socket}")
         await self._server.start()
 
     async def stop(self) -> None:

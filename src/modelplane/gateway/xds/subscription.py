@@ -25,7 +25,8 @@ _ABSENT: Final = ""
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What a proxy said to one response: the resources in it, and its complaint, empty when it took them."""
+    """What a proxy said to one response: the resources meant, and its complaint, empty when it took them. A complaint
+    about several resources that names none of them is about nobody yet: they are sent again one by one."""
 
     type: str
     names: tuple[str, ...]
@@ -36,6 +37,8 @@ class _Type(msgspec.Struct):
     wildcard: bool = False
     asked: bool = False
     names: set[str] = msgspec.field(default_factory=set)
+    alone: set[str] = msgspec.field(default_factory=set)
+    """Resources that were refused together with others: sent one by one, so that the good ones get through."""
     sent: dict[str, str] = msgspec.field(default_factory=dict)
 
 
@@ -87,7 +90,16 @@ class Subscription:
         if waiting is None:
             return None
         complaint = (request.get("error_detail") or {}).get("message", "")
-        return Verdict(waiting[0], _blamed(waiting[1], complaint), complaint)
+        names = waiting[1]
+        if complaint and len(names) > 1:
+            names = tuple(name for name in names if name in complaint)
+            if not names:
+                state.alone.update(waiting[1])
+                for name in waiting[1]:
+                    state.sent.pop(name, None)
+        elif not complaint:
+            state.alone.difference_update(names)
+        return Verdict(waiting[0], names, complaint)
 
     def responses(self, snapshot: Snapshot) -> Iterator[bytes]:
         """The messages that bring the proxy from what it has to the snapshot, in a safe order."""
@@ -108,6 +120,9 @@ class Subscription:
                 for name in changed:
                     if name in endpoints.names:
                         endpoints.sent.pop(name, None)
+            for name in [name for name in changed if name in state.alone]:
+                changed.remove(name)
+                yield from self._response(snapshot, type_, [name], [])
             yield from self._response(snapshot, type_, changed, missing)
         yield from self._response(snapshot, CLUSTER, [], gone)
 
@@ -134,9 +149,3 @@ class Subscription:
                 "nonce": nonce,
             },
         )
-
-
-def _blamed(names: tuple[str, ...], complaint: str) -> tuple[str, ...]:
-    """The resources that a complaint names, or all of the response when it names none."""
-    named = tuple(name for name in names if complaint and name in complaint)
-    return named or names
