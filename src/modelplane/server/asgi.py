@@ -9,7 +9,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
-from modelplane.errors import ModelplaneError, Refusal
+from modelplane.errors import BadBody, ModelplaneError, Refusal
 from modelplane.server import refusals
 from modelplane.server.call import Answer, Backend, Stream
 from modelplane.server.request import MAX_BODY, Media, Query, Request, locate
@@ -53,6 +53,8 @@ class Application:
             return await self._router.answer(request)
         except Refusal as refusal:
             return refused(Media(), refusal)
+        except BadBody as error:
+            return refused(Media(), refusals.bad_request(str(error)))
         except ModelplaneError as error:
             return refused(Media(), refusals.internal(str(error)))
         except Exception as error:

@@ -8,48 +8,53 @@ from modelplane.api.meta import GVK, Object
 from modelplane.server import refusals
 from modelplane.server.objects import decode
 from modelplane.server.request import JSON, MAX_BODY, PROTOBUF, YAML, Request
+from modelplane.server.schema.decode import decode_json, decode_yaml
 
-ACCEPTED = (JSON, YAML)
+ACCEPTED = (JSON, YAML, PROTOBUF)
 
 
 def parse(request: Request) -> Object:
     """The object in a body, of whatever kind. Raises a 400, 413 or 415."""
+    return parse_strictly(request, False)[0]
+
+
+def parse_strictly(request: Request, duplicates: bool = True) -> tuple[Object, list[str]]:
+    """The same with the fields that the text names twice, where those are to be found."""
     body = request.body
     if len(body) > MAX_BODY:
         raise refusals.too_large()
     kind = request.content_type or JSON
     if kind == PROTOBUF:
-        raise refusals.unsupported_media(ACCEPTED)
-    if kind == YAML or kind == "application/x-yaml":
-        return parse_yaml(body)
+        raise refusals.unsupported_media((JSON, YAML))
+    if kind == YAML:
+        return _object(*parse_yaml(body))
     if kind not in (JSON, "application/x-www-form-urlencoded", "text/plain"):
         raise refusals.unsupported_media(ACCEPTED)
-    return parse_json(body)
-
-
-def parse_json(body: bytes) -> Object:
+    if duplicates:
+        return _object(*decode_json(body))
     try:
-        return decode(body)
+        return decode(body), []
     except ValueError as error:
-        raise refusals.bad_request(f"error decoding the request body as a JSON object: {error}") from None
+        raise refusals.bad_request(f"error parsing the body as JSON: {error}") from None
 
 
-def parse_yaml(body: bytes) -> Object:
-    """YAML is a superset of JSON here: most patches of type apply are JSON in fact, and are read as such."""
-    if body.lstrip()[:1] == b"{":
-        try:
-            return decode(body)
-        except ValueError:
-            pass
-    import yaml
+def _object(value: object, duplicates: list[str]) -> tuple[Object, list[str]]:
+    if not isinstance(value, dict):
+        raise refusals.bad_request("the body of the request is not an object")
+    return value, duplicates
 
+
+def parse_yaml(body: bytes) -> tuple[object, list[str]]:
+    """YAML, which is often JSON in fact and then read as such: that is a hundred times faster."""
+    return decode_json(body) if body.lstrip()[:1] == b"{" else decode_yaml(body)
+
+
+def parse_patch(body: bytes) -> object:
+    """A patch: any JSON. Raises a 400."""
     try:
-        loaded = yaml.load(body, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError as error:
-        raise refusals.bad_request(f"error parsing YAML: {error}") from None
-    if not isinstance(loaded, dict):
-        raise refusals.bad_request("error parsing YAML: expected an object")
-    return loaded
+        return msgspec.json.decode(body)
+    except ValueError as error:
+        raise refusals.bad_request(f"error decoding patch: {error}") from None
 
 
 def expect(obj: Object, gvk: GVK, *, custom: bool) -> Object:
@@ -58,7 +63,7 @@ def expect(obj: Object, gvk: GVK, *, custom: bool) -> Object:
     if not kind or not api_version:
         if custom:
             missing = "Kind" if not kind else "apiVersion"
-            raise refusals.bad_request(f"Object '{missing}' is missing in the request body")
+            raise refusals.bad_request(f"Object '{missing}' is missing in the body of the request")
         return {**obj, "apiVersion": gvk.api_version, "kind": gvk.kind}
     if api_version != gvk.api_version:
         raise refusals.bad_request(
@@ -70,11 +75,3 @@ def expect(obj: Object, gvk: GVK, *, custom: bool) -> Object:
         given = GVK.parse(api_version, kind)
         raise refusals.bad_request(f'{given.kind} in version "{given.version}" cannot be handled as a {gvk.kind}')
     return obj
-
-
-def parse_patch(body: bytes) -> object:
-    """A patch: any JSON. Raises a 400."""
-    try:
-        return msgspec.json.decode(body)
-    except ValueError as error:
-        raise refusals.bad_request(f"error decoding patch: {error}") from None

@@ -23,7 +23,7 @@ async def answer_scale(call: Call) -> Answer:
     if method == "PATCH":
         kind = call.request.content_type
         if kind == APPLY:
-            document: object = bodies.parse_yaml(call.request.body)
+            document: object = bodies.parse_yaml(call.request.body)[0]
             kind = "application/merge-patch+json"
         else:
             document = bodies.parse_patch(call.request.body)

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from modelplane.api.meta import Object
 from modelplane.errors import Refusal
-from modelplane.server import refusals
+from modelplane.server import bodies, refusals
 from modelplane.server.behaviours import behaviour_of
 from modelplane.server.call import Call, storage
 from modelplane.server.schema import FieldError, summary
+from modelplane.server.schema.decode import field_warnings, strict_error
 
 VALIDATIONS = ("Ignore", "Warn", "Strict")
 _FREE = ("binding", "ephemeralcontainers", "finalize", "resize")
@@ -26,20 +27,29 @@ def field_validation(call: Call) -> str:
     return asked or "Warn"
 
 
-def known_fields(call: Call, obj: Object) -> Object:
+def decoded(call: Call) -> Object:
+    """The body of a create or update: of the right kind, of the right types, with known fields only."""
+    gvk = call.type.gvk
+    obj, duplicates = bodies.parse_strictly(call.request, field_validation(call) != "Ignore")
+    return known_fields(call, bodies.expect(obj, gvk, custom=call.type.custom), duplicates)
+
+
+def known_fields(call: Call, obj: Object, duplicates: Sequence[str] = ()) -> Object:
     """Without the fields that the schema does not know: refused when strict, else dropped, with warnings if asked."""
+    gvk = call.type.gvk
     validation = field_validation(call)
-    kept, unknown = call.type.schema.prune(obj)
-    problems = [f'unknown field "{path}"' for path in unknown]
-    if problems and validation == "Strict":
-        gvk = call.type.gvk
+    mismatch = call.type.schema.decoding_error(obj)
+    if mismatch:
         raise refusals.bad_request(
-            f'{gvk.kind} in version "{gvk.version}" cannot be handled as a {gvk.kind}: '
-            f"strict decoding error: {', '.join(problems)}"
+            f'{gvk.kind} in version "{gvk.version}" cannot be handled as a {gvk.kind}: {mismatch}'
         )
+    kept, unknown = call.type.schema.prune(obj)
+    if (unknown or duplicates) and validation == "Strict":
+        why = strict_error(unknown, duplicates)
+        raise refusals.bad_request(f'{gvk.kind} in version "{gvk.version}" cannot be handled as a {gvk.kind}: {why}')
     if validation == "Warn":
-        for problem in problems:
-            call.request.warn(problem)
+        for text in field_warnings(unknown, duplicates):
+            call.request.warn(text)
     return kept
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from modelplane.api.meta import Object
 from modelplane.errors import Refusal
-from modelplane.server import bodies, ownership, refusals, shaping
+from modelplane.server import ownership, refusals, shaping
 from modelplane.server.behaviours import behaviour_of
 from modelplane.server.call import Answer, Call, storage, view
 from modelplane.server.objects import draft, encode, generate_name, metadata_of, new_uid, now
@@ -27,9 +27,7 @@ Change = Callable[[Object], Object]
 
 async def create(call: Call) -> Answer:
     """POST to a collection."""
-    obj = bodies.expect(bodies.parse(call.request), call.type.gvk, custom=call.type.custom)
-    obj = shaping.known_fields(call, obj)
-    entry = await insert(call, obj)
+    entry = await insert(call, shaping.decoded(call))
     return one(call, entry, 201)
 
 
@@ -120,8 +118,7 @@ async def require_namespace(call: Call, name: str) -> None:
 
 async def update(call: Call) -> Answer:
     """PUT of an object, its status, or one of the other subresources that have the object's own kind."""
-    body = bodies.expect(bodies.parse(call.request), call.type.gvk, custom=call.type.custom)
-    body = shaping.known_fields(call, body)
+    body = shaping.decoded(call)
     given = _metadata_of(body)
     if given.get("name") not in (None, "", call.name):
         raise refusals.bad_request(
