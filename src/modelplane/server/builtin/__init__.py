@@ -43,9 +43,14 @@ def object_meta() -> Node:
 @cache
 def builtin_schema(gvk: GVK) -> Schema:
     """The schema of a built-in kind, or of one that is only a body (Scale, Eviction, TokenRequest)."""
-    fill = DEFAULTS.get((gvk.api_version, gvk.kind))
-    rule = _NAMES.get((gvk.group, gvk.kind)) or (path_segment if gvk.group == _RBAC else dns_subdomain)
-    return Schema(_compiler().named(definition_name(gvk)), object_meta(), fill=fill, name=rule, builtin=True)
+    return Schema(
+        _compiler().named(definition_name(gvk)),
+        object_meta(),
+        fill=DEFAULTS.get((gvk.api_version, gvk.kind)),
+        name=_NAMES.get((gvk.group, gvk.kind)) or (path_segment if gvk.group == _RBAC else dns_subdomain),
+        builtin=True,
+        status_subresource=any(kind.gvk == gvk and "status" in kind.subresources for kind in KINDS),
+    )
 
 
 def _resource_type(kind: Kind) -> ResourceType:

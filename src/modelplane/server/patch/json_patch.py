@@ -6,6 +6,7 @@ import copy
 
 from modelplane.api.meta import Object
 from modelplane.errors import BadBody, PatchRefused
+from modelplane.server.equality import same
 
 MAX_OPERATIONS = 10_000
 _NEEDS_VALUE = ("add", "replace", "test")
@@ -51,7 +52,7 @@ def _apply(document: object, operation: object) -> object:
         _set(parent, keys[-1], value)
         return document
     if op == "test":
-        if not _same(_value_or_none(document, keys), operation["value"]):
+        if not same(_value_or_none(document, keys), operation["value"]):
             raise PatchRefused(f"testing value {path} failed: test failed")
         return document
     if op in _NEEDS_FROM:
@@ -116,17 +117,6 @@ def _value_or_none(document: object, keys: list[str]) -> object:
         else:
             document = _lookup(document, key, "/" + "/".join(keys), "test", "path")
     return document
-
-
-def _same(left: object, right: object) -> bool:
-    """JSON equality: true is not 1."""
-    if isinstance(left, bool) or isinstance(right, bool):
-        return left is right
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(_same, left, right))
-    return left == right
 
 
 def _add(document: object, keys: list[str], value: object, path: str, op: str) -> object:

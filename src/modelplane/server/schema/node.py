@@ -82,6 +82,23 @@ _LEAVES: Final = {
     for type_ in ("string", "integer", "number", "boolean", "int-or-string", "quantity")
     for nullable in (False, True)
 }
+TEXT: Final = _LEAVES["string", False]
+
+
+def _copy(node: Node) -> Node:
+    copy = Node()
+    for slot in Node.__slots__:
+        setattr(copy, slot, getattr(node, slot))
+    return copy
+
+
+def with_properties(node: Node, properties: Mapping[str, Node]) -> Node:
+    """The same place of a schema with these fields besides its own, or instead of them."""
+    copy = _copy(node)
+    copy.properties = {**node.properties, **properties}
+    return copy
+
+
 _IGNORED: Final = {
     "description", "title", "example", "externalDocs", "type", "nullable", "id", "$schema", "deprecated",
     "x-kubernetes-int-or-string", "x-kubernetes-group-version-kind", "x-kubernetes-unions",
@@ -133,9 +150,7 @@ class Compiler:
         marks = [k for k in schema if k == "default" or (k.startswith("x-kubernetes-") and k not in _IGNORED)]
         if not marks:
             return node
-        copy = Node()
-        for slot in Node.__slots__:
-            setattr(copy, slot, getattr(node, slot))
+        copy = _copy(node)
         self._extensions(copy, schema)
         return copy
 
@@ -155,7 +170,7 @@ class Compiler:
         if isinstance(items, dict):
             node.items = self.compile(items)
         if self._builtin and not node.properties and node.additional is None and node.type in ("object", ""):
-            node.preserve = True
+            node.preserve = node.atomic = True
         children = [*node.properties.values(), node.additional, node.items]
         node.has_default_below = any(
             child is not None and (child.default is not MISSING or child.has_default_below) for child in children

@@ -10,7 +10,7 @@ from modelplane.server.schema import default as defaulting
 from modelplane.server.schema.decode import type_mismatch
 from modelplane.server.schema.errors import ErrorType, FieldError
 from modelplane.server.schema.names import NameRule, dns_subdomain, metadata
-from modelplane.server.schema.node import Node
+from modelplane.server.schema.node import TEXT, Node, with_properties
 from modelplane.server.schema.prune import prune
 from modelplane.server.schema.rules import Rules
 from modelplane.server.schema.validate import validate
@@ -26,7 +26,7 @@ _RULES_SKIPPED = (
 
 
 class Schema:
-    """``node`` is the tree that patches and apply walk; the root is always an object with ``metadata``."""
+    """``node`` is the tree as it was written; ``root`` is the one that patches and apply walk."""
 
     def __init__(
         self,
@@ -38,10 +38,14 @@ class Schema:
         rules: Rules | None = None,
         name: NameRule = dns_subdomain,
         builtin: bool = False,
+        status_subresource: bool = False,
     ) -> None:
         self.node = node
         self.metadata = metadata
         self.builtin = builtin
+        self.status_subresource = status_subresource
+        self.root = node if builtin else with_properties(node, {"metadata": metadata, "apiVersion": TEXT, "kind": TEXT})
+        """The node with the full schema of ``metadata``, which a custom kind's own schema does not spell out."""
         self._fill = fill
         self._check = check
         self._rules = rules

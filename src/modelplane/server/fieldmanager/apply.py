@@ -1,0 +1,339 @@
+"""Server-side apply and update tracking, by the rules of structured merge.
+
+A field that somebody else manages and that apply would change is a conflict; a field that the same manager applied
+before and no longer applies goes, unless another manager claims it. Whoever updates a field takes it from the others.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterable
+from typing import Final
+
+from modelplane.api.meta import Object
+from modelplane.errors import ApplyConflict, BadBody
+from modelplane.server.equality import same
+from modelplane.server.fieldmanager import managed as entries
+from modelplane.server.fieldmanager.fieldset import FieldSet, Path, readable
+from modelplane.server.fieldmanager.managed import APPLY, UPDATE, Managed, Managers, Owner
+from modelplane.server.fieldmanager.typed import (
+    Comparison,
+    compare,
+    field_set,
+    merge,
+    remove,
+    undeclared,
+    with_named_fields,
+)  # fmt: skip
+from modelplane.server.schema import Schema
+from modelplane.server.schema.node import Node
+
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_KUBECTL: Final = "kubectl"
+_BEFORE: Final = "before-first-apply"
+_META: Final = "f:metadata"
+_NEVER_MANAGED: Final = FieldSet.of(
+    ("f:apiVersion",), ("f:kind",), (_META,),
+    *((_META, f"f:{name}") for name in (
+        "name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields",
+        "resourceVersion",
+    )),
+)  # fmt: skip
+_TEMPLATE: Final[Object] = {"metadata": {}, "spec": {}}
+_STRUCTS: Final[dict[str, Object]] = {
+    "CronJob": {"spec": {"jobTemplate": {"metadata": {}, "spec": {"template": _TEMPLATE}}}},
+    "DaemonSet": {"spec": {"template": _TEMPLATE, "updateStrategy": {}}},
+    "Deployment": {"spec": {"template": _TEMPLATE, "strategy": {}}},
+    "Event": {"involvedObject": {}, "source": {}},
+    "Job": {"spec": {"template": _TEMPLATE}},
+    "PersistentVolumeClaim": {"spec": {"resources": {}}},
+    "PodTemplate": {"template": _TEMPLATE},
+    "ReplicaSet": {"spec": {"template": _TEMPLATE}},
+    "ResourceSlice": {"spec": {"pool": {}}},
+    "ResourceClaim": {"spec": {"devices": {}}},
+    "ResourceClaimTemplate": {"spec": {"metadata": {}, "spec": {"devices": {}}}},
+    "Service": {"status": {"loadBalancer": {}}},
+    "StatefulSet": {"spec": {"template": _TEMPLATE, "updateStrategy": {}}},
+}
+_STATUS: Final = FieldSet.of(("f:status",))
+_SPEC: Final = FieldSet.of(("f:spec",), (_META, "f:labels"))
+
+
+def apply(
+    live: Object | None,
+    applied: Object,
+    *,
+    manager: str,
+    schema: Schema,
+    time: str,
+    subresource: str = "",
+    force: bool = False,
+) -> Object:
+    """The object after an apply patch, not yet defaulted, with ``managedFields`` kept.
+
+    ``live`` is None when the patch creates the object. Raises ``ApplyConflict``, or ``BadBody`` for a configuration
+    that the schema does not allow.
+    """
+    version = applied.get("apiVersion") or ""
+    stored = live if live is not None else {"apiVersion": version, "kind": applied.get("kind")}
+    _acceptable(stored, applied, schema.root)
+    managers, current = _taken_apart(stored)
+    if not managers:
+        nothing = empty(version, str(applied.get("kind")), schema)
+        _tracked(nothing, current, managers, _BEFORE, version, "", schema, time)
+    who = entries.owner(APPLY, manager, version, subresource)
+    try:
+        merged, after = _applied(current, applied, dict(managers), who, version, schema, force)
+    except ApplyConflict:
+        allowed = _from_last_applied(current, version, schema.root) if manager == _KUBECTL and not force else None
+        if allowed is None:
+            raise
+        merged, after = _applied(current, applied, dict(managers), who, version, schema, force, allowed)
+    if not same(current, merged) and who in after:
+        after[who] = Managed(after[who].fields, version, time)
+    if manager == _KUBECTL and _annotations(merged).get(LAST_APPLIED):
+        merged = _with_annotation(merged, LAST_APPLIED, json.dumps(applied, separators=(",", ":"), ensure_ascii=False))
+    return _put_together(merged, after)
+
+
+def track_update(
+    old: Object | None,
+    new: Object,
+    *,
+    manager: str,
+    schema: Schema,
+    time: str,
+    subresource: str = "",
+) -> Object:
+    """``new`` with ``managedFields`` brought up to date after a create, update or patch.
+
+    ``old`` is None on create. A client may edit ``managedFields`` through the main resource: what it sends counts when
+    it is well formed, and a list of one empty entry resets them.
+    """
+    version = new.get("apiVersion") or ""
+    sent = (new.get("metadata") or {}).get("managedFields")
+    known, before = _taken_apart(old or empty(version, str(new.get("kind")), schema))
+    _, after = _taken_apart(new)
+    managers = known if subresource else _sent_or_known(sent, known)
+    if not managers and old is not None:
+        return _put_together(after, {})
+    _tracked(before, after, managers, manager, version, subresource, schema, time)
+    entries.cap(managers)
+    return _put_together(after, managers)
+
+
+def empty(version: str, kind: str, schema: Schema) -> Object:
+    """What a created object is compared with. Go's structs of built-in kinds are there before anything is set."""
+    structs: Object = {}
+    if schema.builtin:
+        structs = {name: {} for name in ("metadata", "spec", "status") if name in schema.node.properties}
+        structs |= copy.deepcopy(_STRUCTS.get(kind, {}))
+    return {"apiVersion": version, "kind": kind, **structs}
+
+
+def unchanged(old: Object, new: Object) -> bool:
+    """Whether a write changes nothing but the times of managed fields: it is answered, not stored."""
+    if not same(_bare(old), _bare(new)):
+        return False
+
+    def told(obj: Object) -> list[Object]:
+        listed = (obj.get("metadata") or {}).get("managedFields") or []
+        return [{key: value for key, value in entry.items() if key != "time"} for entry in listed]
+
+    before, after = told(old), told(new)
+    return len(before) == len(after) and all(any(same(a, b) for b in before) for a in after)
+
+
+def _bare(obj: Object) -> Object:
+    metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key != "managedFields"}
+    return {**obj, "metadata": metadata}
+
+
+def _taken_apart(obj: Object) -> tuple[Managers, Object]:
+    """The managers of an object, and the object without them."""
+    sent = (obj.get("metadata") or {}).get("managedFields")
+    try:
+        managers = entries.decode(sent)
+    except BadBody:
+        managers = {}
+    return managers, _bare(obj) if "metadata" in obj else dict(obj)
+
+
+def _put_together(obj: Object, managers: Managers) -> Object:
+    metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key != "managedFields"}
+    if managers:
+        metadata["managedFields"] = entries.encode(managers)
+    return {**obj, "metadata": metadata}
+
+
+def _sent_or_known(sent: object, known: Managers) -> Managers:
+    if isinstance(sent, list) and len(sent) == 1 and not sent[0]:
+        return {}
+    try:
+        return entries.decode(sent) or known
+    except BadBody:
+        return known
+
+
+def _acceptable(live: Object, applied: Object, node: Node) -> None:
+    version, expected = applied.get("apiVersion"), live.get("apiVersion")
+    if version != expected:
+        raise BadBody(
+            f"Incorrect version specified in apply patch. Specified patch version: {version}, expected: {expected}"
+        )
+    metadata = applied.get("metadata") or {}
+    if metadata.get("managedFields"):
+        raise BadBody("metadata.managedFields must be nil")
+    wrong = undeclared(node, applied)
+    if wrong:
+        told = wrong[0] if len(wrong) == 1 else "errors:\n  " + "\n  ".join(wrong)
+        name = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
+        raise BadBody(f"failed to create typed patch object ({name}; {version}, Kind={applied.get('kind')}): {told}")
+
+
+def _applied(
+    live: Object,
+    applied: Object,
+    managers: Managers,
+    who: Owner,
+    version: str,
+    schema: Schema,
+    force: bool,
+    allowed: FieldSet | None = None,
+) -> tuple[Object, Managers]:
+    node = schema.root
+    merged = merge(node, live, applied)
+    assert isinstance(merged, dict)
+    last = managers.get(who)
+    claimed = _filtered(field_set(node, applied), who.subresource, schema)
+    managers[who] = Managed(claimed, version, last.time if last else None)
+    if last is not None and last.fields:
+        merged = _without_dropped(node, merged, last.fields, managers)
+    comparison = _filtered_comparison(compare(node, live, merged), who.subresource, schema)
+    _take(comparison, managers, who, force, allowed)
+    _strip(managers, who)
+    return merged, managers
+
+
+def _without_dropped(node: Node, merged: Object, last: FieldSet, managers: Managers) -> Object:
+    """Remove what the manager applied before and nobody claims now; what nobody ever applied stays."""
+    last = with_named_fields(node, last)
+    pruned = remove(node, merged, last)
+    owned = FieldSet()
+    for managed in managers.values():
+        owned = owned.union(managed.fields)
+    everything = with_named_fields(node, field_set(node, merged))
+    assert isinstance(pruned, dict)
+    kept = with_named_fields(node, field_set(node, pruned)).union(with_named_fields(node, owned))
+    pruned = remove(node, merged, everything.difference(kept))
+    assert isinstance(pruned, dict)
+    left = with_named_fields(node, field_set(node, pruned))
+    result = remove(node, merged, everything.difference(left).intersection(last))
+    assert isinstance(result, dict)
+    return result
+
+
+def _take(comparison: Comparison, managers: Managers, who: Owner, force: bool, allowed: FieldSet | None = None) -> None:
+    """Let ``who`` have what changed; other managers lose it, or it is a conflict."""
+    changed = comparison.modified.union(comparison.added)
+    conflicts: list[tuple[Owner, Path]] = []
+    for other, managed in list(managers.items()):
+        if other == who:
+            continue
+        clash = managed.fields.intersection(changed)
+        conflicts += [(other, path) for path in clash.paths()]
+        left = managed.fields.difference(clash).difference(comparison.removed)
+        managers[other] = Managed(left, managed.api_version, managed.time)
+    if not force:
+        disputed = [(other, path) for other, path in conflicts if allowed is None or not allowed.has(path)]
+        if disputed:
+            raise _conflict(disputed)
+    for other in [other for other, managed in managers.items() if not managed.fields]:
+        del managers[other]
+
+
+def _conflict(conflicts: Iterable[tuple[Owner, Path]]) -> ApplyConflict:
+    named = sorted((str(who), readable(path)) for who, path in conflicts)
+    if len(named) == 1:
+        message = f"Apply failed with 1 conflict: conflict with {named[0][0]}: {named[0][1]}"
+    else:
+        lines = []
+        for who in dict.fromkeys(who for who, _ in named):
+            lines += [f"conflicts with {who}:", *(f"- {path}" for other, path in named if other == who)]
+        message = f"Apply failed with {len(named)} conflicts: " + "\n".join(lines)
+    return ApplyConflict(message, tuple(named))
+
+
+def _tracked(
+    old: Object,
+    new: Object,
+    managers: Managers,
+    manager: str,
+    version: str,
+    subresource: str,
+    schema: Schema,
+    time: str,
+) -> None:
+    comparison = _filtered_comparison(compare(schema.root, old, new), subresource, schema)
+    self = Owner(UPDATE, "current-operation")
+    _take(comparison, managers, self, force=True)
+    took = _filtered(comparison.modified.union(comparison.added), subresource, schema).difference(_NEVER_MANAGED)
+    if not took:
+        return
+    who = entries.owner(UPDATE, manager, version, subresource)
+    before = managers.get(who)
+    managers[who] = Managed(took.union(before.fields) if before else took, version, time)
+
+
+def _strip(managers: Managers, who: Owner) -> None:
+    managed = managers.get(who)
+    if managed is None:
+        return
+    left = managed.fields.difference(_NEVER_MANAGED)
+    if left:
+        managers[who] = Managed(left, managed.api_version, managed.time)
+    else:
+        del managers[who]
+
+
+def _filtered(fields: FieldSet, subresource: str, schema: Schema) -> FieldSet:
+    """Without the fields that this path of the API ignores on writes."""
+    if not schema.status_subresource:
+        return fields
+    if subresource == "status":
+        return fields.without_below(_SPEC) if schema.builtin else fields.only_below("f:status")
+    return fields.without_below(_STATUS)
+
+
+def _filtered_comparison(comparison: Comparison, subresource: str, schema: Schema) -> Comparison:
+    return Comparison(
+        _filtered(comparison.added, subresource, schema),
+        _filtered(comparison.modified, subresource, schema),
+        _filtered(comparison.removed, subresource, schema),
+    )
+
+
+def _annotations(obj: Object) -> Object:
+    annotations: Object = (obj.get("metadata") or {}).get("annotations") or {}
+    return annotations
+
+
+def _with_annotation(obj: Object, name: str, value: str) -> Object:
+    metadata = {**(obj.get("metadata") or {}), "annotations": {**_annotations(obj), name: value}}
+    return {**obj, "metadata": metadata}
+
+
+def _from_last_applied(live: Object, version: str, node: Node) -> FieldSet | None:
+    """The fields that `kubectl apply` set on the client's side and that still have its values.
+
+    `kubectl apply --server-side` may take these without a conflict: that is how an object changes over.
+    """
+    try:
+        last = json.loads(_annotations(live).get(LAST_APPLIED) or "null")
+    except ValueError:
+        return None
+    if not isinstance(last, dict) or last.get("apiVersion") != version:
+        return None
+    found = compare(node, last, live)
+    return field_set(node, last).difference(found.modified).difference(found.added).difference(found.removed)
