@@ -14,9 +14,11 @@ from pathlib import Path
 
 import yaml
 
-from modelplane.api.kinds import DEFINITIONS
+from modelplane.api.definitions import composite_resource_definition, custom_resource_definition
+from modelplane.api.kinds import AGENT_DEFINITIONS, DEFINITIONS
 from modelplane.api.meta import Object
-from modelplane.api.schema import custom_resource_definition
+from modelplane.api.reference import index, page
+from modelplane.api.roles import cluster_roles
 from modelplane.api.sources import describe
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -24,7 +26,12 @@ API = ROOT / "src" / "modelplane" / "api"
 CRDS = API / "crds"
 FOREIGN = API / "foreign"
 BUNDLE = API / "bundle" / "crds.json"
+XRDS = API / "xrds"
+ROLES = API / "roles"
+PAGES = ROOT / "docs" / "reference"
+EXAMPLES = ROOT / "examples"
 HEADER = "# Generated from the types in modelplane.api by `make generate`; do not edit.\n"
+MARK = "<!-- Generated from the types in modelplane.api by `make generate`; do not edit. -->\n\n"
 
 
 class _Dumper(yaml.SafeDumper):
@@ -60,8 +67,26 @@ def files() -> dict[Path, str]:
     for path in sorted(FOREIGN.glob("*.yaml")):
         bundle.extend(yaml.safe_load_all(path.read_text("utf-8")))
     lines = ",\n".join(json.dumps(document, ensure_ascii=False, separators=(",", ":")) for document in bundle)
+    for definition in DEFINITIONS:
+        if definition not in AGENT_DEFINITIONS:
+            name = f"{definition.resource.gvk.group}_{definition.resource.plural}.yaml"
+            made[XRDS / name] = to_yaml(composite_resource_definition(definition, describe))
+        kind = definition.resource.gvk.kind
+        made[PAGES / f"{kind.lower()}.md"] = MARK + page(definition, describe, example(kind))
+    made[PAGES / "README.md"] = MARK + index(DEFINITIONS, describe)
+    made[ROLES / "roles.yaml"] = to_yaml(*cluster_roles(DEFINITIONS))
     made[BUNDLE] = f"[\n{lines}\n]\n"
     return made
+
+
+def example(kind: str) -> str:
+    """The manifest that stands on a kind's page: the first one of the kind in the project's examples, with its comment."""
+    for path in sorted(EXAMPLES.rglob("*.yaml"), key=lambda path: ("two-regions" in path.parts, path)):
+        documents = path.read_text("utf-8").split("\n---\n")
+        found = [document for document in documents if f"\nkind: {kind}\n" in f"\n{document}"]
+        if found:
+            return found[0]
+    raise SystemExit(f"there is no example of kind {kind} below {EXAMPLES.relative_to(ROOT)}; add one")
 
 
 def stale(made: dict[Path, str]) -> list[Path]:

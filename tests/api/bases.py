@@ -55,6 +55,12 @@ BASES: Final[dict[str, dict[str, Any]]] = {
     },
     "ModelService": {"endpoints": [{"selector": {"matchLabels": {"modelplane.ai/deployment": "d"}}}]},
     "ModelEndpoint": {"url": "http://10.0.0.1/v1"},
+    "ModelRoute": {
+        "gatewayName": "g",
+        "serviceName": "s",
+        "endpoints": [{"name": "a", "selector": {"matchLabels": {"a": "b"}}}],
+        "timeouts": {"request": "0s", "idle": "60s"},
+    },
     "ModelCache": {"source": "HuggingFace", "huggingFace": {"repo": "a/b", "sizeGiB": 10}},
     "ServingStack": {
         "cloud": "Existing",

@@ -124,6 +124,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 def identity(kind: str) -> Identity:
     """The identity of a kind as its section begins; skips the test where the specification is absent."""
     section = _section(kind).replace("\n  ", " ")
+    if "Identity:" not in section:
+        return _prose(" ".join(section.split()))
     head = re.search(
         r"Identity: group `([^`]+)`, version `v1alpha1`, plural `([^`]+)`, short name `([^`]+)`, scope (\w+)", section
     )
@@ -142,6 +144,23 @@ def identity(kind: str) -> Identity:
         categories=tuple(re.findall(r"`([^`]+)`", categories[1])),
         columns=tuple(re.findall(r"`([^`]+)` \((\w+), `([^`]+)`", columns[1])),
         subresources=subresources[1],
+    )
+
+
+def _prose(text: str) -> Identity:
+    """The identity of a later kind, which is told in sentences."""
+    names = r"Group `([^`]+)`, plural `([^`]+)`, (?:short name `([^`]+)`|no short name), ([\w-]+), categories ([^.]+)\."
+    head = re.match(f"(?:.*?){names}", text, re.IGNORECASE)
+    columns = re.search(r"(?:Printer columns:|Columns?) (.*?`\))(?:\.|$)", text)
+    assert head
+    return Identity(
+        group=head[1],
+        plural=head[2],
+        short_name=head[3] or "",
+        scope="Namespaced" if head[4] == "namespaced" else "Cluster",
+        categories=tuple(re.findall(r"`([^`]+)`", head[5])),
+        columns=tuple(re.findall(r"`([^`]+)` \((\w+), `([^`]+)`", columns[1])) if columns else (),
+        subresources="status.",
     )
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from modelplane.api.definitions import custom_resource_definition
 from modelplane.api.kinds import DEFINITIONS
-from modelplane.api.schema import custom_resource_definition
 from modelplane.api.shape import Definition
 from modelplane.api.sources import describe
 

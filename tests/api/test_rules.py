@@ -15,7 +15,7 @@ from modelplane.api.schema import root_schema
 from tests.api.admission import GONE, admit, changed
 from tests.api.bases import BASES, DECODE, GANG, MEMBER, PREFILL
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "two-regions"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 E_ = "template.spec.engines"
 LABELS = {"a/b": "c"}
 
@@ -405,10 +405,15 @@ def test_every_rule_of_every_kind_has_a_refused_case(definition: Any) -> None:
     assert set(rules(root_schema(definition))) - seen == set()
 
 
-def test_the_manifests_of_the_example_are_accepted_as_they_are() -> None:
-    for file in sorted(EXAMPLE.glob("*.yaml")):
-        for obj in yaml.safe_load_all(file.read_text()):
-            assert admit(obj["kind"], obj["spec"])[1] == [], file.name
+@pytest.mark.parametrize("file", sorted(EXAMPLES.rglob("*.yaml")), ids=lambda file: str(file.relative_to(EXAMPLES)))
+def test_the_manifests_of_the_examples_are_accepted_as_they_are(file: Path) -> None:
+    for obj in yaml.safe_load_all(file.read_text()):
+        assert admit(obj["kind"], obj["spec"])[1] == []
+
+
+def test_there_is_an_example_of_every_kind() -> None:
+    shown = {obj["kind"] for file in EXAMPLES.rglob("*.yaml") for obj in yaml.safe_load_all(file.read_text())}
+    assert {definition.resource.gvk.kind for definition in DEFINITIONS} - shown == set()
 
 
 @pytest.mark.parametrize(

@@ -193,7 +193,7 @@ def test_names_scope_categories_columns_and_subresources_are_the_specified_ones(
     want = identity(definition.resource.gvk.kind)
     resource = definition.resource
     assert (resource.gvk.group, resource.plural) == (want.group, want.plural)
-    assert definition.short_names == (want.short_name,)
+    assert definition.short_names == ((want.short_name,) if want.short_name else ())
     assert resource.namespaced == (want.scope == "Namespaced")
     assert set(want.categories) <= set(definition.categories)
     shown = tuple((column.name, column.type, column.path) for column in definition.columns if column.priority == 0)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from modelplane.api.cloud import Region, Word
 from modelplane.api.meta import GVK, INFRASTRUCTURE_GROUP, VERSION, Resource
 from modelplane.api.provisioned import GPU_BLOCK, BasePool, BaseSpec, CachingStatus, Gpu, KubeconfigSecret
-from modelplane.api.shape import Column, Definition, Root, Shape, keyed, listed, number, read, text
+from modelplane.api.shape import Column, Definition, Owner, Root, Shape, keyed, listed, number, read, text
 
 KIND: Final = GVK(INFRASTRUCTURE_GROUP, VERSION, "AKSCluster")
 RESOURCE: Final = Resource(KIND, "aksclusters", True)
@@ -88,6 +88,7 @@ class AKSCluster(Root, frozen=True, kw_only=True):
 DEFINITION: Final = Definition(
     resource=RESOURCE,
     type=AKSCluster,
+    owner=Owner.COMPOSED,
     short_names=("aks",),
     columns=(Column(name="LOCATION", path=".spec.location"),),
 )

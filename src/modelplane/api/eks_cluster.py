@@ -10,7 +10,7 @@ from modelplane.api.cloud import Region, Word
 from modelplane.api.inference_cluster import CapacityBlock
 from modelplane.api.meta import GVK, INFRASTRUCTURE_GROUP, VERSION, Resource
 from modelplane.api.provisioned import GPU_BLOCK, GPU_ZONES, BasePool, BaseSpec, CachingStatus, Gpu, KubeconfigSecret
-from modelplane.api.shape import Column, Definition, Root, Shape, keyed, listed, number, read, text
+from modelplane.api.shape import Column, Definition, Owner, Root, Shape, keyed, listed, number, read, text
 
 KIND: Final = GVK(INFRASTRUCTURE_GROUP, VERSION, "EKSCluster")
 RESOURCE: Final = Resource(KIND, "eksclusters", True)
@@ -95,6 +95,7 @@ class EKSCluster(Root, frozen=True, kw_only=True):
 DEFINITION: Final = Definition(
     resource=RESOURCE,
     type=EKSCluster,
+    owner=Owner.COMPOSED,
     short_names=("eks",),
     columns=(Column(name="REGION", path=".spec.region"),),
 )

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from modelplane.api.cloud import Region, Word
 from modelplane.api.meta import GVK, INFRASTRUCTURE_GROUP, VERSION, Resource
 from modelplane.api.provisioned import GPU_BLOCK, GPU_ZONES, BasePool, BaseSpec, CachingStatus, Gpu
-from modelplane.api.shape import Column, Definition, Root, Shape, keyed, listed, number, read, text
+from modelplane.api.shape import Column, Definition, Owner, Root, Shape, keyed, listed, number, read, text
 
 KIND: Final = GVK(INFRASTRUCTURE_GROUP, VERSION, "GKECluster")
 RESOURCE: Final = Resource(KIND, "gkeclusters", True)
@@ -108,6 +108,7 @@ class GKECluster(Root, frozen=True, kw_only=True):
 DEFINITION: Final = Definition(
     resource=RESOURCE,
     type=GKECluster,
+    owner=Owner.COMPOSED,
     short_names=("gke",),
     columns=(Column(name="REGION", path=".spec.region"),),
 )

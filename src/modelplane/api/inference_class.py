@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 from modelplane.api.cloud import Accelerator, Provider, Word, block_for
 from modelplane.api.devices import DeclaredDevice
 from modelplane.api.meta import GROUP, GVK, VERSION, Condition, Resource
-from modelplane.api.shape import Definition, Root, Shape, keyed, number, read, text
+from modelplane.api.shape import Definition, Owner, Root, Shape, keyed, number, read, text
 
 KIND: Final = GVK(GROUP, VERSION, "InferenceClass")
 RESOURCE: Final = Resource(KIND, "inferenceclasses", False)
@@ -152,7 +152,14 @@ class InferenceClass(Root, frozen=True, kw_only=True):
     """What was last seen."""
 
 
-DEFINITION: Final = Definition(resource=RESOURCE, type=InferenceClass, short_names=("icl",))
+DEFINITION: Final = Definition(
+    resource=RESOURCE,
+    type=InferenceClass,
+    owner=Owner.PLATFORM,
+    conditions=ConditionType,
+    reasons=Reason,
+    short_names=("icl",),
+)
 
 
 def parse(obj: Mapping[str, Any]) -> InferenceClass:

@@ -19,6 +19,7 @@ from modelplane.api.shape import (
     IMMUTABLE,
     Column,
     Definition,
+    Owner,
     Root,
     Rule,
     Shape,
@@ -464,6 +465,9 @@ class InferenceCluster(Root, frozen=True, kw_only=True):
 DEFINITION: Final = Definition(
     resource=RESOURCE,
     type=InferenceCluster,
+    owner=Owner.PLATFORM,
+    conditions=ConditionType,
+    reasons=Reason,
     short_names=("ic",),
     columns=(
         Column(name="SOURCE", path=".spec.cluster.source"),

@@ -16,7 +16,7 @@ from modelplane.api.children import Children
 from modelplane.api.cloud import Name
 from modelplane.api.labels import MatchLabels
 from modelplane.api.meta import GROUP, GVK, VERSION, Condition, Resource
-from modelplane.api.shape import IMMUTABLE, Column, Definition, Root, Rule, Shape, keyed, read, ruled, text
+from modelplane.api.shape import IMMUTABLE, Column, Definition, Owner, Root, Rule, Shape, keyed, read, ruled, text
 
 KIND: Final = GVK(GROUP, VERSION, "InferenceGateway")
 RESOURCE: Final = Resource(KIND, "inferencegateways", False)
@@ -218,6 +218,9 @@ class InferenceGateway(Root, frozen=True, kw_only=True):
 DEFINITION: Final = Definition(
     resource=RESOURCE,
     type=InferenceGateway,
+    owner=Owner.PLATFORM,
+    conditions=ConditionType,
+    reasons=Reason,
     short_names=("ig",),
     categories=("crossplane", "modelplane", "platform"),
     columns=(

@@ -12,7 +12,7 @@ from modelplane.api.children import Children
 from modelplane.api.cloud import block_for
 from modelplane.api.meta import GROUP, GVK, VERSION, Condition, Resource
 from modelplane.api.model_deployment import ClusterSelector
-from modelplane.api.shape import Column, Definition, Root, Shape, keyed, number, read, text
+from modelplane.api.shape import Column, Definition, Owner, Root, Shape, keyed, number, read, text
 
 KIND: Final = GVK(GROUP, VERSION, "ModelCache")
 RESOURCE: Final = Resource(KIND, "modelcaches", True)
@@ -145,6 +145,9 @@ class ModelCache(Root, frozen=True, kw_only=True):
 DEFINITION: Final = Definition(
     resource=RESOURCE,
     type=ModelCache,
+    owner=Owner.DEVELOPER,
+    conditions=ConditionType,
+    reasons=Reason,
     short_names=("mc",),
     columns=(
         Column(name="SOURCE", path=".spec.huggingFace.repo"),

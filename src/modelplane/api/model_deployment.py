@@ -10,7 +10,7 @@ from modelplane.api.children import Children
 from modelplane.api.engines import SERVING_RULES, Engine, RequiredServing, ServingMode
 from modelplane.api.meta import GROUP, GVK, VERSION, Condition, Resource
 from modelplane.api.pods import TemplateMetadata
-from modelplane.api.shape import Column, Definition, Root, Rule, Scale, Shape, atomic, keyed, number, read, text
+from modelplane.api.shape import Column, Definition, Owner, Root, Rule, Scale, Shape, atomic, keyed, number, read, text
 
 KIND: Final = GVK(GROUP, VERSION, "ModelDeployment")
 RESOURCE: Final = Resource(KIND, "modeldeployments", True)
@@ -200,6 +200,9 @@ class ModelDeployment(Root, frozen=True, kw_only=True):
 DEFINITION: Final = Definition(
     resource=RESOURCE,
     type=ModelDeployment,
+    owner=Owner.DEVELOPER,
+    conditions=ConditionType,
+    reasons=Reason,
     short_names=("md",),
     columns=(
         Column(name="REPLICAS", path=".status.replicas.ready"),

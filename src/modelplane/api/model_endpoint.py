@@ -16,7 +16,7 @@ import msgspec
 from modelplane.api.children import Children
 from modelplane.api.cloud import Name
 from modelplane.api.meta import GROUP, GVK, VERSION, Condition, Resource
-from modelplane.api.shape import Column, Definition, Root, Rule, Shape, keyed, listed, read, ruled, text
+from modelplane.api.shape import Column, Definition, Owner, Root, Rule, Shape, keyed, listed, read, ruled, text
 from modelplane.errors import PermanentError
 
 KIND: Final = GVK(GROUP, VERSION, "ModelEndpoint")
@@ -266,6 +266,9 @@ class ModelEndpoint(Root, frozen=True, kw_only=True):
 DEFINITION: Final = Definition(
     resource=RESOURCE,
     type=ModelEndpoint,
+    owner=Owner.DEVELOPER,
+    conditions=ConditionType,
+    reasons=Reason,
     short_names=("me",),
     categories=("crossplane", "modelplane", "models"),
     columns=(

@@ -10,7 +10,7 @@ from modelplane.api.children import Children
 from modelplane.api.engines import SERVING_RULES, PlacedEngine, Serving, ServingMode
 from modelplane.api.meta import GROUP, GVK, VERSION, Condition, Resource
 from modelplane.api.model_deployment import CacheRef
-from modelplane.api.shape import Column, Definition, Root, Shape, keyed, listed, read, text
+from modelplane.api.shape import Column, Definition, Owner, Root, Shape, keyed, listed, read, text
 
 KIND: Final = GVK(GROUP, VERSION, "ModelReplica")
 RESOURCE: Final = Resource(KIND, "modelreplicas", True)
@@ -106,6 +106,9 @@ class ModelReplica(Root, frozen=True, kw_only=True):
 DEFINITION: Final = Definition(
     resource=RESOURCE,
     type=ModelReplica,
+    owner=Owner.COMPOSED,
+    conditions=ConditionType,
+    reasons=Reason,
     short_names=("mr",),
     columns=(Column(name="CLUSTER", path=".spec.clusterName"),),
 )

@@ -17,6 +17,7 @@ from modelplane.api.meta import GROUP, GVK, VERSION, Condition, Resource
 from modelplane.api.shape import (
     Column,
     Definition,
+    Owner,
     Root,
     Rule,
     Shape,
@@ -150,6 +151,9 @@ class ModelService(Root, frozen=True, kw_only=True):
 DEFINITION: Final = Definition(
     resource=RESOURCE,
     type=ModelService,
+    owner=Owner.DEVELOPER,
+    conditions=ConditionType,
+    reasons=Reason,
     short_names=("ms",),
     categories=("crossplane", "modelplane", "models"),
     columns=(

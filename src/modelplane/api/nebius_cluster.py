@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from modelplane.api.cloud import Word
 from modelplane.api.meta import GVK, INFRASTRUCTURE_GROUP, VERSION, Resource
 from modelplane.api.provisioned import FLOOR_NEEDS_CEILING, GPU_BLOCK, BasePool, BaseSpec, CachingStatus, Gpu
-from modelplane.api.shape import Definition, Root, Rule, Shape, keyed, number, read, text
+from modelplane.api.shape import Definition, Owner, Root, Rule, Shape, keyed, number, read, text
 
 KIND: Final = GVK(INFRASTRUCTURE_GROUP, VERSION, "NebiusCluster")
 RESOURCE: Final = Resource(KIND, "nebiusclusters", True)
@@ -126,7 +126,7 @@ class NebiusCluster(Root, frozen=True, kw_only=True):
     """What was last seen."""
 
 
-DEFINITION: Final = Definition(resource=RESOURCE, type=NebiusCluster, short_names=("mk8s",))
+DEFINITION: Final = Definition(resource=RESOURCE, type=NebiusCluster, owner=Owner.COMPOSED, short_names=("mk8s",))
 
 
 def parse(obj: Mapping[str, Any]) -> NebiusCluster:

@@ -13,7 +13,20 @@ from typing import Annotated, Any, Final
 
 from modelplane.api.devices import Attribute
 from modelplane.api.meta import AGENT_GROUP, GVK, VERSION, Condition, Resource
-from modelplane.api.shape import Column, Definition, Root, Shape, atomic, entries, formatted, keyed, number, read, text
+from modelplane.api.shape import (
+    Column,
+    Definition,
+    Owner,
+    Root,
+    Shape,
+    atomic,
+    entries,
+    formatted,
+    keyed,
+    number,
+    read,
+    text,
+)
 
 KIND: Final = GVK(AGENT_GROUP, VERSION, "PoolObservation")
 RESOURCE: Final = Resource(KIND, "poolobservations", False)
@@ -118,6 +131,9 @@ class PoolObservation(Root, frozen=True, kw_only=True):
 DEFINITION: Final = Definition(
     resource=RESOURCE,
     type=PoolObservation,
+    owner=Owner.COMPOSED,
+    conditions=ConditionType,
+    reasons=Reason,
     categories=("modelplane",),
     machinery=False,
     columns=(

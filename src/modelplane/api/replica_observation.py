@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 
 from modelplane.api.labels import LabelValue
 from modelplane.api.meta import AGENT_GROUP, GVK, VERSION, Condition, Resource
-from modelplane.api.shape import Column, Definition, Root, Shape, atomic, entries, formatted, keyed, number, read
+from modelplane.api.shape import Column, Definition, Owner, Root, Shape, atomic, entries, formatted, keyed, number, read
 
 KIND: Final = GVK(AGENT_GROUP, VERSION, "ReplicaObservation")
 RESOURCE: Final = Resource(KIND, "replicaobservations", True)
@@ -122,6 +122,9 @@ class ReplicaObservation(Root, frozen=True, kw_only=True):
 DEFINITION: Final = Definition(
     resource=RESOURCE,
     type=ReplicaObservation,
+    owner=Owner.COMPOSED,
+    conditions=ConditionType,
+    reasons=Reason,
     categories=("modelplane",),
     machinery=False,
     columns=(

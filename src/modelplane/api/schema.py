@@ -1,4 +1,4 @@
-"""From types to structural OpenAPI v3 and CustomResourceDefinitions.
+"""From types to structural OpenAPI v3.
 
 Pure: descriptions come in as a function, because reading source text is not the business of the core. The output obeys
 Kubernetes' structural rules: every object spells out its properties, there is no ``$ref``, and nothing sits inside a junctor.
@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, TypeAlias, Union, get_args, get_origin
 import msgspec
 
 from modelplane.api.meta import Condition, Object, ObjectMeta
-from modelplane.api.shape import Column, Definition, Root, Rule, Shape
+from modelplane.api.shape import Definition, Root, Rule, Shape
 
 Describe: TypeAlias = Callable[[type, str | None], str]
 """The words about a class (field None) or about one of its fields, by Python name."""
@@ -23,9 +23,6 @@ Describe: TypeAlias = Callable[[type, str | None], str]
 NAME_LENGTH: Final = 63
 """Longest name of an object of ours: names become label values."""
 
-SYNCED: Final = Column(name="SYNCED", path=".status.conditions[?(@.type=='Synced')].status")
-READY: Final = Column(name="READY", path=".status.conditions[?(@.type=='Ready')].status")
-AGE: Final = Column(name="AGE", path=".metadata.creationTimestamp", type="date")
 
 _CONDITION_WORDS: Final = {
     "type": "What the condition is about.",
@@ -61,64 +58,6 @@ def root_schema(definition: Definition, describe: Describe = silent) -> Object:
         **schema["properties"],
     }
     return schema
-
-
-def custom_resource_definition(definition: Definition, describe: Describe = silent) -> Object:
-    """The CustomResourceDefinition of a kind (apiextensions.k8s.io/v1)."""
-    resource = definition.resource
-    gvk = resource.gvk
-    subresources: Object = {"status": {}}
-    if definition.scale:
-        scale = {"specReplicasPath": definition.scale.spec, "statusReplicasPath": definition.scale.status}
-        if definition.scale.selector:
-            scale["labelSelectorPath"] = definition.scale.selector
-        subresources["scale"] = scale
-    names: Object = {
-        "categories": list(definition.categories),
-        "kind": gvk.kind,
-        "listKind": f"{gvk.kind}List",
-        "plural": resource.plural,
-        "singular": gvk.kind.lower(),
-    }
-    if definition.short_names:
-        names["shortNames"] = list(definition.short_names)
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{resource.plural}.{gvk.group}"},
-        "spec": {
-            "group": gvk.group,
-            "names": names,
-            "scope": "Namespaced" if resource.namespaced else "Cluster",
-            "versions": [
-                {
-                    "name": gvk.version,
-                    "served": True,
-                    "storage": True,
-                    "additionalPrinterColumns": [_column(column) for column in columns_of(definition)],
-                    "subresources": subresources,
-                    "schema": {"openAPIV3Schema": root_schema(definition, describe)},
-                }
-            ],
-        },
-    }
-
-
-def columns_of(definition: Definition) -> tuple[Column, ...]:
-    """All columns: the kind's own that always show, whether it works, its age, and the wide ones."""
-    always = tuple(column for column in definition.columns if column.priority == 0)
-    wide = tuple(column for column in definition.columns if column.priority > 0)
-    state = (SYNCED, READY) if definition.machinery else ()
-    return (*always, *state, AGE, *wide)
-
-
-def _column(column: Column) -> Object:
-    entry: Object = {"name": column.name, "type": column.type, "jsonPath": column.path}
-    if column.description:
-        entry["description"] = column.description
-    if column.priority:
-        entry["priority"] = column.priority
-    return entry
 
 
 # --- types ------------------------------------------------------------------------------------------------------

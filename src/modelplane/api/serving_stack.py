@@ -13,7 +13,7 @@ from msgspec import field
 from modelplane.api.children import Children
 from modelplane.api.cloud import Name, SecretType, Source, Stack
 from modelplane.api.meta import GVK, INFRASTRUCTURE_GROUP, VERSION, Condition, Resource
-from modelplane.api.shape import Column, Definition, Root, Rule, Shape, keyed, listed, read, text
+from modelplane.api.shape import Column, Definition, Owner, Root, Rule, Shape, keyed, listed, read, text
 
 KIND: Final = GVK(INFRASTRUCTURE_GROUP, VERSION, "ServingStack")
 RESOURCE: Final = Resource(KIND, "servingstacks", True)
@@ -110,6 +110,7 @@ class ServingStack(Root, frozen=True, kw_only=True):
 DEFINITION: Final = Definition(
     resource=RESOURCE,
     type=ServingStack,
+    owner=Owner.COMPOSED,
     short_names=("ss",),
     categories=("crossplane", "modelplane", "infrastructure"),
     columns=(Column(name="GATEWAY", path=".status.gateway.address"),),

@@ -8,6 +8,7 @@ Kubernetes schema knows (list types, CEL rules, immutability) rides in `Meta(ext
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any, ClassVar, Final, TypeAlias, TypeVar
 
 import msgspec
@@ -56,17 +57,36 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
     selector: str | None = None
 
 
+class Owner(StrEnum):
+    """Who writes a kind's spec."""
+
+    PLATFORM = "platform"
+    """Platform teams."""
+    DEVELOPER = "developer"
+    """Teams that have models served; the control plane may compose the kind too."""
+    COMPOSED = "composed"
+    """The control plane alone."""
+
+
+Vocabulary: TypeAlias = type[StrEnum]
+"""The words that a field may have, each with its meaning below it."""
+
+
 class Definition(msgspec.Struct, frozen=True, kw_only=True):
     """All that a CustomResourceDefinition needs to know about one kind."""
 
     resource: Resource
     type: type[Shape]
+    owner: Owner
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ("crossplane", "modelplane")
     columns: tuple[Column, ...] = ()
     scale: Scale | None = None
     machinery: bool = True
     """Whether the kind is reconciled by us, and so shows whether it is synced and ready."""
+    conditions: Vocabulary | None = None
+    """Condition types of its own, besides Ready and Synced."""
+    reasons: Vocabulary | None = None
 
 
 # --- vocabulary of annotations ----------------------------------------------------------------------------------

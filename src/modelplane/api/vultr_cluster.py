@@ -19,7 +19,7 @@ from modelplane.api.provisioned import (
     Gpu,
     KubeconfigSecret,
 )
-from modelplane.api.shape import Column, Definition, Root, keyed, number, read, text
+from modelplane.api.shape import Column, Definition, Owner, Root, keyed, number, read, text
 
 KIND: Final = GVK(INFRASTRUCTURE_GROUP, VERSION, "VultrCluster")
 RESOURCE: Final = Resource(KIND, "vultrclusters", True)
@@ -74,6 +74,7 @@ class VultrCluster(Root, frozen=True, kw_only=True):
 DEFINITION: Final = Definition(
     resource=RESOURCE,
     type=VultrCluster,
+    owner=Owner.COMPOSED,
     short_names=("vke",),
     columns=(Column(name="REGION", path=".spec.region"),),
 )
