@@ -17,15 +17,11 @@ from modelplane.api.meta import GVK, Object
 from modelplane.errors import ModelplaneError, PermanentError, Refusal
 from modelplane.server import deleting, writing
 from modelplane.server.bootstrap import internal_call
-from modelplane.server.builtin import object_meta
 from modelplane.server.call import Backend, storage, view
-from modelplane.server.columns import PathPrinter
+from modelplane.server.crd import is_established, resource_types
 from modelplane.server.objects import read
-from modelplane.server.resource import SCALE, STATUS_VERBS, ResourceType, ScalePaths, Subresource
-from modelplane.server.rule_engine import CelEngine
-from modelplane.server.schema import Schema
-from modelplane.server.schema.node import Compiler
-from modelplane.server.schema.rules import Rules
+from modelplane.server.resource import ResourceType
+from modelplane.server.schema.cel import CelEngine
 from modelplane.server.store import Change, Event, Key
 
 LOG: Final = logging.getLogger(__name__)
@@ -40,6 +36,7 @@ class Definitions:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
+        self._engine = CelEngine()
         self._cleaning: dict[str, asyncio.Task[None]] = {}
 
     def start(self) -> None:
@@ -62,7 +59,8 @@ class Definitions:
     def _serve(self, definition: Object) -> None:
         name = definition["metadata"]["name"]
         try:
-            self._backend.registry.define(name, crd_types(definition))
+            types = resource_types(definition, self._engine) if is_established(definition) else ()
+            self._backend.registry.define(name, types)
         except ModelplaneError as error:  # stored by an earlier release with laxer checks
             LOG.error("%s %s is not served: %s", KIND.kind, name, error)
         if definition["metadata"].get("deletionTimestamp") and name not in self._cleaning:
@@ -105,47 +103,6 @@ class Definitions:
         obj: Object = {"metadata": {"name": key.name, "namespace": key.namespace}}
         with contextlib.suppress(Refusal):  # gone already
             await deleting.remove(internal_call(self._backend, type_, obj, "DELETE"), deleting.DeleteOptions())
-
-
-def crd_types(definition: Object) -> tuple[ResourceType, ...]:
-    """The served types of a definition."""
-    spec = definition["spec"]
-    names = (definition.get("status") or {}).get("acceptedNames") or spec["names"]
-    return tuple(_type(spec, names, version) for version in spec["versions"] if version.get("served"))
-
-
-def _type(spec: Object, names: Object, version: Object) -> ResourceType:
-    gvk = GVK(spec["group"], version["name"], names["kind"])
-    below = version.get("subresources") or {}
-    subresources: dict[str, Subresource] = {}
-    if "status" in below:
-        subresources["status"] = Subresource(gvk, STATUS_VERBS)
-    scale = None
-    if "scale" in below:
-        paths = below["scale"]
-        subresources["scale"] = Subresource(SCALE, STATUS_VERBS)
-        scale = ScalePaths(paths["specReplicasPath"], paths["statusReplicasPath"], paths.get("labelSelectorPath", ""))
-
-    def schema() -> Schema:
-        node = Compiler().compile((version.get("schema") or {}).get("openAPIV3Schema") or {"type": "object"})
-        return Schema(node, object_meta(), rules=Rules(node, CelEngine()), status_subresource="status" in below)
-
-    return ResourceType(
-        gvk=gvk,
-        plural=names["plural"],
-        singular=names.get("singular") or names["kind"].lower(),
-        namespaced=spec["scope"] == "Namespaced",
-        load_schema=schema,
-        load_printer=lambda: PathPrinter(version.get("additionalPrinterColumns") or ()),
-        list_kind=names.get("listKind") or f"{names['kind']}List",
-        short_names=tuple(names.get("shortNames") or ()),
-        categories=tuple(names.get("categories") or ()),
-        subresources=subresources,
-        scale=scale,
-        selectable_fields=tuple(f["jsonPath"].lstrip(".") for f in version.get("selectableFields") or ()),
-        custom=True,
-        storage_version=bool(version.get("storage")),
-    )
 
 
 def shipped() -> list[Object]:
