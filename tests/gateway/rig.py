@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 import aiohttp
+import msgspec
 
 from modelplane.api.meta import Key, Object
 from modelplane.gateway.attachment import CLUSTER_GATEWAY, FRONT_DOOR, Objects, attach
@@ -67,6 +68,10 @@ class Rig:
             by_kind.setdefault(KINDS[obj["kind"]], []).append(obj)
         read = Objects(**{part: tuple(items) for part, items in by_kind.items()})
         return attach(read, {FRONT_DOOR, CLUSTER_GATEWAY})
+
+    def trust(self, file: Path) -> None:
+        """Check TLS backends against this file from the next publish on."""
+        self._place = msgspec.structs.replace(self._place, trust_store=str(file))
 
     async def publish(self, *objects: Object | list[Object]) -> None:
         """Serve these objects, beside a Gateway and its class, and wait until Envoy has taken them."""

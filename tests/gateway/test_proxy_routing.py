@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from modelplane.gateway.xds.names import ENDPOINTS, LISTENER
 from tests.gateway import objects as make
@@ -243,3 +249,58 @@ async def test_a_port_that_somebody_else_took_is_a_complaint_about_the_listener(
             ((key, words),) = proxy.server.proxy(NODE).complaints.items()
     assert key == (LISTENER, "listener/web")
     assert "Address already in use" in words
+
+
+async def test_a_provider_is_spoken_to_over_tls_by_its_name_and_only_if_its_certificate_holds(
+    proxy: Rig, tmp_path: Path
+) -> None:
+    authority, names = certificate(tmp_path, "localhost"), []
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority, tmp_path / "key.pem")
+    context.sni_callback = lambda _socket, name, _context: names.append(name)
+    provider = await Backend("provider").start(tls=context)
+    (service,) = make.service("provider")
+    service["spec"]["ports"][0]["appProtocol"] = "https"
+    served = [
+        make.route("mock", make.rule("/x/", make.ref("provider", "/openai/"))),
+        service,
+        make.endpoint_slice("provider-0", "provider", "localhost", provider.port, kind="FQDN"),
+    ]
+    try:
+        other = certificate(tmp_path / "other", "elsewhere")
+        proxy.trust(other)
+        await proxy.publish(served)
+        assert (await proxy.get("/x/v1/models"))[0] == 503, "signed by nobody that is trusted"
+        proxy.trust(authority)
+        await proxy.publish(served)
+        await proxy.answered("/x/v1/models", ["provider"])
+        _, path, headers = provider.seen[-1]
+        assert (path, headers["host"]) == ("/openai/v1/models", "localhost")
+        assert set(names) == {"localhost"}
+    finally:
+        await provider.stop()
+
+
+def certificate(folder: Path, name: str) -> Path:
+    """A self-signed certificate for `name` beside its key."""
+    folder.mkdir(exist_ok=True)
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    (folder / "cert.pem").write_bytes(made.public_bytes(pem))
+    return folder / "cert.pem"

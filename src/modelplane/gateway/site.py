@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 import time
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -54,6 +55,21 @@ OPTIONAL: Final = frozenset({"pools"})
 """Kinds that a cluster may lack."""
 
 
+_TRUST_STORES: Final = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
+"""Debian, Fedora, SUSE; Alpine and macOS."""
+
+
+def trust_store() -> str:
+    """The file with this system's certificate authorities; SSL_CERT_FILE overrules it, as for other programs."""
+    paths = (ssl.get_default_verify_paths().cafile, *_TRUST_STORES)
+    return next((path for path in paths if path and Path(path).is_file()), _TRUST_STORES[0])
+
+
 class Host:
     """What the sites of one process share: where files are, ports, the ADS server, and the address to listen on."""
 
@@ -64,6 +80,7 @@ class Host:
         self.server = server
         self.address = address
         self.ports = KeptPorts(directory / "ports.json", address)
+        self.trust_store = trust_store()
 
 
 class Site:
@@ -169,7 +186,9 @@ class Site:
         health = self._host.ports.take(f"{node}#health", ours=ours or key in self._published)
         known = self._host.server.proxy(node)
         try:
-            fresh = snapshot(configuration(gateway, Place(self._host.address, ports, health)), known.snapshot)
+            fresh = snapshot(
+                configuration(gateway, Place(self._host.address, ports, health, self._host.trust_store)), known.snapshot
+            )
         except WireError as error:
             log.exception("the configuration of %s cannot be written", node)
             self._problems[key] = f"the configuration cannot be written for Envoy: {error}"

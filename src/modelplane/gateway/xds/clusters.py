@@ -20,8 +20,9 @@ _NO_LIMIT: Final = 1_000_000
 _MAX_WEIGHT: Final = 1_000_000
 
 
-def cluster(rule: Rule, health_port: int) -> tuple[Object, Object | None]:
-    """The cluster of a rule and, where its endpoints come over EDS, their assignment."""
+def cluster(rule: Rule, health_port: int, trust_store: str = "") -> tuple[Object, Object | None]:
+    """The cluster of a rule and, where its endpoints come over EDS, their assignment. `trust_store` is a file of the
+    authorities that TLS backends are checked against."""
     backends = [backend for backend in rule.backends if backend.weight > 0]
     assignment = _assignment(rule, backends, health_port)
     endpoints = [endpoint for backend in backends for endpoint in backend.endpoints]
@@ -41,7 +42,7 @@ def cluster(rule: Rule, health_port: int) -> tuple[Object, Object | None]:
     if any(backend.health for backend in backends):
         result["health_checks"] = [_HEALTH_CHECK]
     if any(backend.tls for backend in backends):
-        result["transport_socket_matches"] = _TLS
+        result["transport_socket_matches"] = _sockets(trust_store)
     if any(endpoint.named for endpoint in endpoints):
         return {
             **result,
@@ -188,26 +189,25 @@ _HEALTH_CHECK: Final[Object] = {
     },
 }
 
-_TLS: Final[list[Object]] = [
-    {
-        "name": "tls",
-        "match": {"tls": True},
-        "transport_socket": {
-            "name": "envoy.transport_sockets.tls",
-            "typed_config": {
-                "@type": f"{TYPE}envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
-                "auto_host_sni": True,
-                "auto_sni_san_validation": True,
-                "common_tls_context": {"validation_context": {"system_root_certs": {}}},
-            },
+
+def _sockets(trust_store: str) -> list[Object]:
+    """TLS for the endpoints that are marked so, plain bytes for the others; the name asked for is the endpoint's own."""
+    tls: Object = {
+        "@type": f"{TYPE}envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
+        "auto_host_sni": True,
+        "auto_sni_san_validation": True,
+        "common_tls_context": {"validation_context": {"trusted_ca": {"filename": trust_store}}},
+    }
+    raw = {"@type": f"{TYPE}envoy.extensions.transport_sockets.raw_buffer.v3.RawBuffer"}
+    return [
+        {
+            "name": "tls",
+            "match": {"tls": True},
+            "transport_socket": {"name": "envoy.transport_sockets.tls", "typed_config": tls},
         },
-    },
-    {
-        "name": "plain",
-        "match": {},
-        "transport_socket": {
-            "name": "envoy.transport_sockets.raw_buffer",
-            "typed_config": {"@type": f"{TYPE}envoy.extensions.transport_sockets.raw_buffer.v3.RawBuffer"},
+        {
+            "name": "plain",
+            "match": {},
+            "transport_socket": {"name": "envoy.transport_sockets.raw_buffer", "typed_config": raw},
         },
-    },
-]
+    ]

@@ -13,11 +13,13 @@ from modelplane.gateway.xds.names import CLUSTER, ENDPOINTS, HEALTH_CLUSTER, HEA
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a proxy stands on this machine: its address, a port per listener name, and one for health checks."""
+    """Where a proxy stands on this machine: its address, a port per listener name, one for health checks, and the file of
+    authorities that TLS backends are checked against."""
 
     address: str
     ports: Mapping[str, int]
     health_port: int
+    trust_store: str = ""
 
 
 Configuration = dict[str, dict[str, Object]]
@@ -43,7 +45,7 @@ def configuration(gateway: Gateway, place: Place) -> Configuration:
             for rule in route.rules:
                 if rule.name in result[CLUSTER]:
                     continue
-                cluster, assignment = clusters.cluster(rule, place.health_port)
+                cluster, assignment = clusters.cluster(rule, place.health_port, place.trust_store)
                 result[CLUSTER][rule.name] = cluster
                 if assignment is not None:
                     result[ENDPOINTS][rule.name] = assignment
