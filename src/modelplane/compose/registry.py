@@ -10,7 +10,6 @@ from modelplane.compose import (
     inference_class,
     inference_cluster,
     inference_gateway,
-    model_deployment,
     model_endpoint,
     model_replica,
     model_service,
@@ -24,7 +23,6 @@ _MODULES: Final[tuple[Composer, ...]] = (
     serving_stack,
     inference_gateway,
     model_replica,
-    model_deployment,
     model_endpoint,
     model_service,
 )

@@ -6,7 +6,7 @@ import asyncio
 
 from modelplane.api.meta import Key, Object
 from modelplane.errors import NotFound
-from modelplane.kube import Client
+from modelplane.kube import Client, PatchType
 from modelplane.local.caches import Caches
 from modelplane.local.controllers import pods as podlib
 from modelplane.local.controllers.owners import controlled, controller_of
@@ -94,13 +94,12 @@ class Claims:
             statuses[reference["name"]] = {"name": reference["name"], "resourceClaimName": claim["metadata"]["name"]}
             changed = True
         if changed:
-            body = {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "metadata": {"name": key.name, "namespace": key.namespace, "uid": pod["metadata"]["uid"]},
-                "status": {"resourceClaimStatuses": list(statuses.values())},
+            patch = {
+                "metadata": {"uid": pod["metadata"]["uid"]},
+                "status": {"resourceClaimStatuses": [*statuses.values()]},
             }
-            self._pods.accept(await self._client.apply(body, "ResourceClaimController", subresource="status"))
+            fresh = await self._client.patch(POD, key.name, key.namespace, patch, PatchType.STRATEGIC, "status")
+            self._pods.accept(fresh)
         return None
 
     def _existing(self, pod: Object, name: str) -> Object | None:

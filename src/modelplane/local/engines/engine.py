@@ -239,8 +239,14 @@ class Engine:
         os._exit(self.settings.behaviour.exit_code)
 
     def _log(self, text: str) -> None:
-        sys.stdout.write(text + "\n")
+        sys.stdout.write((_moment() + " " if self.settings.stamped else "") + text + "\n")
         sys.stdout.flush()
+
+
+def _moment() -> str:
+    """Now, in RFC 3339 with nanoseconds."""
+    seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{nanoseconds:09d}Z"
 
 
 def _with_limit(body: bytes) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 MAX_HEAD: Final = 64 * 1024
 MAX_BODY: Final = 64 * 1024 * 1024
@@ -105,8 +105,7 @@ class Connection(asyncio.Protocol):
         return self._task is None and not self._buffer
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transports are no subclasses
         self._open.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:

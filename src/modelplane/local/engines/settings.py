@@ -154,6 +154,8 @@ class Settings:
     namespace: str = "default"
     model: str = DEFAULT_MODEL
     model_given: bool = False
+    stamped: bool = False
+    """Whether log lines begin with their time, for the node runtime's log endpoint."""
     behaviour: Behaviour = field(default_factory=Behaviour)
 
     @property
