@@ -14,7 +14,7 @@ import msgspec
 
 from modelplane.api.kinds import DEFINITIONS
 from modelplane.api.meta import GVK, Condition, Object, is_true
-from modelplane.compose import model_service
+from modelplane.api.schema import root_schema
 from modelplane.compose.contract import (
     Absent,
     Answer,
@@ -31,10 +31,11 @@ from modelplane.compose.contract import (
     Read,
     Unavailable,
 )
-from modelplane.compose.kinds import DEPLOYMENT, GATEWAY, HTTP_ROUTE
+from modelplane.compose.kinds import DEPLOYMENT, GATEWAY, HTTP_ROUTE, MODEL_REPLICA
 from modelplane.compose.registry import COMPOSERS
-from modelplane.compose.stack.gateway import HAS_ADDRESS
-from modelplane.compose.workloads import gang, picker, standalone
+from modelplane.plan.cel import compile_rule
+
+SCHEMAS = {definition.resource.gvk: root_schema(definition) for definition in DEFINITIONS}
 
 Identity = tuple[GVK, str, str]
 Store = dict[Identity, Object]
@@ -42,33 +43,6 @@ Store = dict[Identity, Object]
 
 def identity(obj: Object) -> Identity:
     return GVK.of(obj), obj["metadata"].get("namespace") or "", obj["metadata"]["name"]
-
-
-def _available(obj: Object) -> bool:
-    return is_true({"status": obj.get("status")}, "Available")
-
-
-def _serving(obj: Object) -> bool:
-    status = obj.get("status") or {}
-    available = status.get("availableReplicas", 0)
-    return (
-        status.get("observedGeneration", -1) >= obj["metadata"]["generation"]
-        and status.get("updatedReplicas", 0) >= 1
-        and available >= max(1, obj["spec"]["replicas"] - 1)
-    )
-
-
-def _accepted(obj: Object) -> bool:
-    return any(is_true({"status": parent}, "Accepted") for parent in (obj.get("status") or {}).get("parents") or ())
-
-
-PREDICATES: Mapping[Cel, Callable[[Object], bool]] = {
-    HAS_ADDRESS: lambda obj: bool((obj.get("status") or {}).get("addresses")),
-    standalone.SERVING: _serving,
-    gang.AVAILABLE: _available,
-    picker.AVAILABLE: _available,
-    model_service.ACCEPTED: _accepted,
-}
 
 
 class FakeWorld:
@@ -98,7 +72,13 @@ class FakeWorld:
 class Fleet:
     """The control cluster is the store None; every other store is a cluster of that name."""
 
-    def __init__(self, *clusters: str, host: Host | None = None, place: Callable[[Any], Any] | None = None) -> None:
+    def __init__(
+        self,
+        *clusters: str,
+        host: Host | None = None,
+        place: Callable[[Fleet, Any], Any] | None = None,
+        addresses: Mapping[str | None, str] | None = None,
+    ) -> None:
         self.stores: dict[str | None, Store] = {None: {}, **{name: {} for name in clusters}}
         self.charts: dict[tuple[Identity, str], Chart] = {}
         self.children: dict[Identity, dict[str, Child]] = {}
@@ -107,6 +87,9 @@ class Fleet:
         self.unread: set[GVK] = set()
         self.host = host or Host()
         self.place = place
+        self.addresses = addresses or {}
+        self.mute: set[str] = set()
+        """Replicas that answer no request for their models."""
 
     # --- the user's hand
 
@@ -115,6 +98,9 @@ class Fleet:
         store, key = self.stores[cluster], identity(obj)
         old = store.get(key)
         new = copy.deepcopy(obj)
+        schema = SCHEMAS.get(key[0])
+        if schema is not None:
+            new = _defaulted(schema, new)
         metadata = new["metadata"]
         if owner is not None:
             reference = {k: owner[k] for k in ("apiVersion", "kind")} | {
@@ -146,7 +132,7 @@ class Fleet:
     # --- the host
 
     def answer(self, read: Read) -> Answer:
-        if read.kind in self.unread:
+        if read.kind in self.unread or read.cluster not in self.stores:
             return Pending()
         if read.cluster in self.unavailable:
             return self.unavailable[read.cluster]
@@ -182,7 +168,7 @@ class Fleet:
             if wanted <= answers.keys():
                 break
             answers.update({read: self.answer(read) for read in wanted})
-        world = FakeWorld(answers, observed=self.observed(key), host=self.host, place=self.place)
+        world = FakeWorld(answers, observed=self.observed(key), host=self.host, place=self._planner())
         before = copy.deepcopy(self.stores)
         composition = composer.compose(parent, world)
         self.last[key] = composition
@@ -199,6 +185,10 @@ class Fleet:
             if not any(changed) and not moved:
                 return
         raise AssertionError("the fleet does not come to rest")
+
+    def _planner(self) -> Callable[[Any], Any] | None:
+        place = self.place
+        return None if place is None else lambda request: place(self, request)
 
     def _carry_out(self, parent: Object, composition: Composition) -> None:
         key = identity(parent)
@@ -224,8 +214,12 @@ class Fleet:
         if stored is None:
             return
         status = dict(stored.get("status") or {})
-        status.update(composition.status or {})
         conditions = {entry["type"]: entry for entry in status.get("conditions") or ()}
+        if composition.complete and not composition.held:
+            # A complete pass replaces what the composer said before; what the host found out stays.
+            conditions = {name: entry for name, entry in conditions.items() if name in ("Ready", "EndpointAnswering")}
+            status = status if composition.status is None else {}
+        status.update(composition.status or {})
         written: list[Condition] = [*composition.conditions, *([composition.ready] if composition.ready else [])]
         for condition in written:
             entry = msgspec.to_builtins(condition)
@@ -244,11 +238,39 @@ class Fleet:
                 if kind == DEPLOYMENT:
                     obj["status"] = _rolled_out(obj)
                 elif kind == GATEWAY:
-                    obj["status"] = {"addresses": [{"type": "IPAddress", "value": f"{name}.{cluster or 'control'}"}]}
+                    address = self.addresses.get(cluster, f"{name}.{cluster or 'control'}")
+                    obj["status"] = {"addresses": [{"type": "IPAddress", "value": address}]}
                 elif kind == HTTP_ROUTE:
                     accepted = {"type": "Accepted", "status": "True", "reason": "Accepted"}
                     obj["status"] = {"parents": [{"conditions": [accepted]}]}
+        for replica in self.all(MODEL_REPLICA):
+            if is_true(replica, "Ready"):
+                self._ask(replica)
         return self.stores != before
+
+    def _ask(self, replica: Object) -> None:
+        """The host's call of /v1/models, whose outcome composers read."""
+        answers = replica["metadata"]["name"] not in self.mute
+        kept = [entry for entry in replica["status"]["conditions"] if entry["type"] != "EndpointAnswering"]
+        status, reason = ("True", "Answering") if answers else ("False", "NoAnswer")
+        said = {"type": "EndpointAnswering", "status": status, "reason": reason}
+        said["observedGeneration"] = replica["metadata"]["generation"]
+        conditions = sorted([*kept, said], key=lambda entry: entry["type"])
+        replica["status"] = replica["status"] | {"conditions": conditions} | ({"models": ["m"]} if answers else {})
+
+
+def _defaulted(schema: Object, value: Any) -> Any:
+    """The value as the API server stores it."""
+    if isinstance(value, dict):
+        properties = schema.get("properties") or {}
+        filled = {key: _defaulted(properties.get(key, {}), child) for key, child in value.items()}
+        for key, child in properties.items():
+            if key not in filled and "default" in child:
+                filled[key] = _defaulted(child, copy.deepcopy(child["default"]))
+        return filled
+    if isinstance(value, list):
+        return [_defaulted(schema.get("items") or {}, child) for child in value]
+    return value
 
 
 def _rolled_out(obj: Object) -> Object:
@@ -267,7 +289,7 @@ def _is_ready(child: Child, obj: Object) -> bool:
     if isinstance(child.ready, ConditionTrue):
         return is_true(obj, child.ready.type)
     if isinstance(child.ready, Cel):
-        return PREDICATES[child.ready](obj)
+        return compile_rule(child.ready.expression, ("object",)).holds(object=obj)
     return True
 
 

@@ -17,7 +17,7 @@ def gateway_class(name: str = "traefik", controller: str = FRONT_DOOR) -> Object
     }
 
 
-def gateway(name: str = "modelplane", class_: str = "traefik", **listener: object) -> Object:
+def gateway(called: str = "modelplane", class_: str = "traefik", **listener: object) -> Object:
     entry = {
         "name": "web",
         "port": 8000,
@@ -28,7 +28,7 @@ def gateway(name: str = "modelplane", class_: str = "traefik", **listener: objec
     return {
         "apiVersion": f"{GROUP}/v1",
         "kind": "Gateway",
-        "metadata": {"name": name, "namespace": "modelplane-system", "generation": 1},
+        "metadata": {"name": called, "namespace": "modelplane-system", "generation": 1},
         "spec": {"gatewayClassName": class_, "listeners": [entry]},
     }
 

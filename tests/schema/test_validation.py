@@ -20,7 +20,7 @@ class Table:
     def __init__(self, meanings: Mapping[str, Evaluate]) -> None:
         self.meanings = meanings
 
-    def compile(self, expression: str, node: Node) -> Evaluate:
+    def compile(self, expression: str, node: Node, *, result: str = "bool", optional_old: bool = False) -> Evaluate:
         return self.meanings[expression]
 
 

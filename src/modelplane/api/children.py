@@ -1,6 +1,7 @@
-"""The inventory of remote objects: what a parent has put, or is about to put, on clusters that garbage collection cannot see.
+"""The inventory of a parent: what it has made, or is about to make, and where.
 
-An entry is written to the parent's status before the object is applied, so that nothing is ever left behind unknown.
+An entry for another cluster, where garbage collection does not look, is written to the parent's status before the object is
+applied, so that nothing is ever left behind unknown.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ class ChildRecord(Shape, frozen=True, kw_only=True):
     key: str = ""
     """The composer's key of the child."""
     cluster: str
-    """The InferenceCluster that the object is on."""
+    """The InferenceCluster that the object is on; empty for the control cluster."""
     api_version: str
     """API version of the object."""
     kind: str
@@ -27,6 +28,10 @@ class ChildRecord(Shape, frozen=True, kw_only=True):
     """Name of the object."""
     uid: str = ""
     """UID of the object, once it is known."""
+    retain: bool = False
+    """The object stays when its parent goes."""
+    shared: bool = False
+    """Other parents use the object too; it goes with the last of them."""
 
 
 Children: TypeAlias = Annotated[tuple[ChildRecord, ...], atomic()]

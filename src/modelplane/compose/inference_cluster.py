@@ -23,7 +23,7 @@ from modelplane.api.inference_cluster import (
 )
 from modelplane.api.labels import CLUSTER
 from modelplane.api.meta import SYSTEM_NAMESPACE, Condition, Object, is_true
-from modelplane.compose.conditions import AVAILABLE, CREATING, READY, UNSUPPORTED, false, true, unknown
+from modelplane.compose.conditions import AVAILABLE, CREATING, READY, UNSUPPORTED, false, lost, true, unknown
 from modelplane.compose.contract import (
     Absent,
     After,
@@ -241,19 +241,35 @@ def _cluster_and_backend(sight: Condition, stack_ready: bool) -> list[Condition]
 
 
 def _inventory(cluster: InferenceCluster, world: World, classes: Mapping[str, Object]) -> list[Condition]:
-    """What the cluster has of what its pools claim; nothing is said about what has not been read yet."""
-    conditions: list[Condition] = []
-    nodes, slices = world.answer(_nodes(cluster)), world.answer(_slices(cluster))
-    device_classes = world.answer(_device_classes(cluster))
-    if isinstance(nodes, FoundAll):
-        conditions.append(pools_labelled(cluster.spec.node_pools, nodes))
-    if isinstance(slices, FoundAll) and isinstance(device_classes, FoundAll):
-        conditions.append(devices_published(cluster.spec.node_pools, classes, slices, device_classes))
+    """What the cluster has of what its pools claim. Unknown while the cluster is lost; nothing before it was read."""
+    answers = {
+        ConditionType.POOLS_LABELLED: (world.answer(_nodes(cluster)),),
+        ConditionType.DEVICES_PUBLISHED: (world.answer(_slices(cluster)), world.answer(_device_classes(cluster))),
+    }
     storage = _storage_class_name(cluster)
-    answer = world.answer(_storage_class(cluster, storage)) if storage else Absent()
-    if not isinstance(answer, Pending | Unavailable):
-        conditions.append(storage_ready(storage, answer))
+    answers[ConditionType.CACHE_STORAGE_READY] = (
+        world.answer(_storage_class(cluster, storage)) if storage else Absent(),
+    )
+    conditions: list[Condition] = []
+    for type_, seen in answers.items():
+        gone = next((answer for answer in seen if isinstance(answer, Unavailable)), None)
+        if gone is not None:
+            conditions.append(lost(type_, gone, f"cluster {cluster.metadata.name}"))
+        elif not any(isinstance(answer, Pending) for answer in seen):
+            conditions.append(_judged(type_, seen, cluster, classes))
     return conditions
+
+
+def _judged(
+    type_: ConditionType, seen: Sequence[Answer], cluster: InferenceCluster, classes: Mapping[str, Object]
+) -> Condition:
+    match type_, seen:
+        case ConditionType.POOLS_LABELLED, (FoundAll() as nodes,):
+            return pools_labelled(cluster.spec.node_pools, nodes)
+        case ConditionType.DEVICES_PUBLISHED, (FoundAll() as slices, FoundAll() as device_classes):
+            return devices_published(cluster.spec.node_pools, classes, slices, device_classes)
+        case _:
+            return storage_ready(_storage_class_name(cluster), seen[0])
 
 
 def _ready(sight: Condition, stack_ready: bool, stack: str) -> Condition:

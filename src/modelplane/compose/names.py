@@ -30,6 +30,11 @@ def suffixed(name: str, suffix: str) -> str:
     return full if len(full) <= LIMIT else childname(name, suffix)
 
 
+def object_name(candidate: str) -> str:
+    """The candidate with everything that an object's name may not have replaced; a hash at its end keeps two apart."""
+    return re.sub(r"[^-a-z0-9.]", "-", candidate.lower())
+
+
 def service_name(candidate: str) -> str:
     """The candidate where it is a valid Service name, else a valid name derived from it.
 

@@ -10,6 +10,7 @@ from modelplane.compose import (
     inference_class,
     inference_cluster,
     inference_gateway,
+    model_deployment,
     model_endpoint,
     model_replica,
     model_service,
@@ -23,6 +24,7 @@ _MODULES: Final[tuple[Composer, ...]] = (
     serving_stack,
     inference_gateway,
     model_replica,
+    model_deployment,
     model_endpoint,
     model_service,
 )

@@ -212,7 +212,7 @@ class Passes:
 
     async def _write_down(self, subject: Subject, ordered: bool) -> None:
         """Finalizer and inventory, before anything is put where garbage collection cannot see it."""
-        remote = {ref for ref in subject.entries if ref.cluster}
+        remote = {ref for ref in subject.entries if ref.cluster or ref.gvk == RELEASE}
         needed = remote or ordered or subject.parent.kind in self._holders
         if needed and FINALIZER not in (subject.xr["metadata"].get("finalizers") or ()):
             subject.xr = self._settled(await add_finalizer(self._client, subject.xr, FINALIZER))

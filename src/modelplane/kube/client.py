@@ -246,6 +246,26 @@ class Client:
         within: float | None = None,
     ) -> Object:
         """One exchange; JSON both ways. Raises a subclass of `ApiError`; no answer within ``within`` s is Unreachable."""
+        payload = await self._exchange(method, path, body, params, headers, within)
+        try:
+            value: Object = orjson.loads(payload) if payload else {}
+        except orjson.JSONDecodeError as error:
+            raise ApiError(f"the answer is no JSON ({method} {self.kubeconfig.server}{path})", code=200) from error
+        return value
+
+    async def ready(self) -> None:
+        """Return when the server says that it is ready (`/readyz`, which answers in plain text). Raises as `request` does."""
+        await self._exchange("GET", "/readyz", None, None, None, 5.0)
+
+    async def _exchange(
+        self,
+        method: str,
+        path: str,
+        body: Object | Sequence[Object] | None,
+        params: Mapping[str, Param] | None,
+        headers: Mapping[str, str] | None,
+        within: float | None,
+    ) -> bytes:
         where = f"{method} {self.kubeconfig.server}{path}"
         data = None if body is None else orjson.dumps(body)
         content = {"Content-Type": "application/json"} if data is not None else {}
@@ -268,11 +288,7 @@ class Client:
                     )
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise unreachable(error, where) from error
-        try:
-            value: Object = orjson.loads(payload) if payload else {}
-        except orjson.JSONDecodeError as error:
-            raise ApiError(f"the answer is no JSON ({where})", code=response.status) from error
-        return value
+        return payload
 
     async def watch(
         self,

@@ -19,7 +19,7 @@ import uvicorn
 
 from modelplane.api.meta import GVK
 from modelplane.errors import PermanentError
-from modelplane.server import bootstrap
+from modelplane.server import bootstrap, custom
 from modelplane.server.admission import Admission, Review
 from modelplane.server.asgi import Application
 from modelplane.server.authn import Authenticator, keep_secret, read_token_file, write_secretly
@@ -62,8 +62,16 @@ class _Uvicorn(uvicorn.Server):
 class ApiServer:
     """A running server; made by `start`."""
 
-    def __init__(self, backend: Backend, http: _Uvicorn, listener: socket.socket, options: Options) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        definitions: custom.Definitions,
+        http: _Uvicorn,
+        listener: socket.socket,
+        options: Options,
+    ) -> None:
         self.backend = backend
+        self._definitions = definitions
         self.port: int = listener.getsockname()[1]
         host = f"[{options.host}]" if ":" in options.host else options.host
         self.url = f"https://{host}:{self.port}"
@@ -85,6 +93,7 @@ class ApiServer:
         self.backend.store.wake_all()
         self._http.should_exit = True
         await self._serving
+        await self._definitions.stop()
         await self.backend.store.close()
 
 
@@ -104,7 +113,12 @@ async def start(options: Options) -> ApiServer:
             authorizer=Authorizer(store),
             admission=Admission(options.reviews),
         )
+        definitions = custom.Definitions(backend)
+        definitions.start()
         await bootstrap.ensure(backend)
+        await custom.install(
+            backend, [*(custom.shipped() if options.install_crds else ()), *custom.from_files(options.crds)]
+        )
         listener = _listen(directory, options.host, options.port)
     except BaseException:
         await store.close()
@@ -123,7 +137,7 @@ async def start(options: Options) -> ApiServer:
         timeout_graceful_shutdown=GRACE_SECONDS,
         timeout_keep_alive=120,
     )
-    server = ApiServer(backend, _Uvicorn(config), listener, options)
+    server = ApiServer(backend, definitions, _Uvicorn(config), listener, options)
     await server.ready()
     write_secretly(server.kubeconfig, kubeconfig(server.url, (directory / "ca.crt").read_bytes(), token))
     return server

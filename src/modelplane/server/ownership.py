@@ -1,17 +1,22 @@
-"""Managed fields at the edge of a write: which manager a request is, and what the field manager records."""
+"""Managed fields at the edge of a write: which manager a request is, and what it has set."""
 
 from __future__ import annotations
 
 from modelplane.api.meta import Object
+from modelplane.server import fieldmanager
 from modelplane.server.call import Call
+from modelplane.server.objects import now
+
+LONGEST = 128
 
 
 def manager_of(call: Call) -> str:
     """The field manager of a request: its parameter, or the start of its user agent."""
-    return call.request.query.get("fieldManager") or call.request.user_agent.partition("/")[0] or "unknown"
+    return (call.request.query.get("fieldManager") or call.request.user_agent.partition("/")[0] or "unknown")[:LONGEST]
 
 
-def record(call: Call, new: Object, old: Object | None) -> None:
-    """Note in metadata.managedFields what this write changed. ``old`` is None on a create."""
-    if old is not None and "managedFields" in old["metadata"]:
-        new["metadata"].setdefault("managedFields", old["metadata"]["managedFields"])
+def tracked(call: Call, new: Object, old: Object | None) -> Object:
+    """The object with what this write changed noted in metadata.managedFields; ``old`` is None on a create."""
+    return fieldmanager.track_update(
+        old, new, manager=manager_of(call), schema=call.type.schema, time=now(), subresource=call.subresource
+    )

@@ -21,11 +21,15 @@ APPLY: Final = "application/apply-patch+yaml"
 async def patch(call: Call) -> Answer:
     """Raises a 415 for a dialect that the kind does not take."""
     kind = call.request.content_type
-    accepted = [JSON_PATCH, MERGE] if call.type.custom else [JSON_PATCH, MERGE, STRATEGIC]
+    accepted = [JSON_PATCH, MERGE, APPLY] if call.type.custom else [JSON_PATCH, MERGE, STRATEGIC, APPLY]
     if kind not in accepted:
         raise refusals.unsupported_media(accepted)
     if len(call.request.body) > MAX_BODY:
         raise refusals.too_large()
+    if kind == APPLY:
+        from modelplane.server import applying
+
+        return await applying.apply(call)
     if call.request.query.flag("force"):
         body = "Forbidden: may not be specified for non-apply patch"
         raise refusals.invalid_field("PatchOptions", "meta.k8s.io", "", "force", body, "FieldValueForbidden")
@@ -58,7 +62,7 @@ def carry_out(call: Call, kind: str, document: object, old: Object) -> Object:
             raise refusals.bad_request("error decoding patch: json: cannot unmarshal the body into an object")
         if kind == MERGE:
             return merge_patch(old, document)
-        return strategic_merge(old, document, call.type.schema.node)
+        return strategic_merge(old, document, call.type.schema.root)
     except BadBody as error:
         raise refusals.bad_request(str(error)) from None
     except PatchRefused as error:

@@ -88,6 +88,9 @@ class ResourceType:
     deprecation: str = ""
     """A warning that every request for this version gets; empty when it is not deprecated."""
 
+    load_source: Callable[[], Object] | None = None
+    """The OpenAPI schema of a custom kind as its author wrote it; None for built-in kinds."""
+
     @property
     def resource(self) -> Resource:
         return Resource(self.gvk, self.plural, self.namespaced)

@@ -16,7 +16,7 @@ import sqlite3
 import threading
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -181,6 +181,7 @@ class Store:
         self._database.executescript(SCHEMA)
         self._shelves: dict[str, _Shelf] = {}
         self._subscriptions: dict[str, set[Subscription]] = {}
+        self._listeners: dict[str, list[Callable[[Event], None]]] = {}
         self._log: deque[Event] = deque()
         self._log_bytes = 0
         self._floor = 0
@@ -279,6 +280,10 @@ class Store:
         subscription = Subscription(self, resource, backlog)
         self._subscriptions.setdefault(resource, set()).add(subscription)
         return subscription
+
+    def listen(self, resource: str, heard: Callable[[Event], None]) -> None:
+        """Call ``heard`` with every change of a resource, before the writer of that change gets its answer."""
+        self._listeners.setdefault(resource, []).append(heard)
 
     def wake_all(self) -> None:
         for subscriptions in self._subscriptions.values():
@@ -412,6 +417,8 @@ class Store:
         self.revision = entry.revision
         event = Event(change, entry, previous)
         self._remember(event)
+        for heard in self._listeners.get(entry.key.resource, ()):
+            heard(event)
         for subscription in self._subscriptions.get(entry.key.resource, ()):
             subscription.publish(event)
 

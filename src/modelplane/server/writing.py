@@ -11,7 +11,7 @@ from typing import Final
 
 from modelplane.api.meta import Object
 from modelplane.errors import Refusal
-from modelplane.server import ownership, refusals, shaping
+from modelplane.server import fieldmanager, ownership, refusals, shaping
 from modelplane.server.behaviours import behaviour_of
 from modelplane.server.call import Answer, Call, storage, view
 from modelplane.server.objects import draft, encode, generate_name, metadata_of, new_uid, now
@@ -31,8 +31,8 @@ async def create(call: Call) -> Answer:
     return one(call, entry, 201)
 
 
-async def insert(call: Call, obj: Object) -> Entry:
-    """Store a new object. Raises AlreadyExists, Invalid and what admission says."""
+async def insert(call: Call, obj: Object, *, tracked: bool = False) -> Entry:
+    """Store a new object; ``tracked`` says that its managed fields are right already. Raises what is wrong with it."""
     dry_run = call.request.dry_run
     prepared = prepare_new(call, obj)
     metadata = prepared["metadata"]
@@ -42,6 +42,9 @@ async def insert(call: Call, obj: Object) -> Entry:
         if generated:
             metadata["name"] = generate_name(metadata["generateName"])
         behaviour_of(storage(call.type)).prepare_create(prepared, call.backend.store)
+        if not tracked:
+            prepared = ownership.tracked(call, prepared, None)
+            metadata = prepared["metadata"]
         shaping.check(call, prepared, None)
         for text in behaviour_of(storage(call.type)).warnings(prepared):
             call.request.warn(text)
@@ -77,9 +80,7 @@ def prepare_new(call: Call, obj: Object) -> Object:
     prepared = {**obj, "metadata": metadata}
     if call.type.status_subresource and not behaviour_of(storage(call.type)).keeps_status:
         prepared.pop("status", None)
-    prepared = call.type.schema.default(prepared)
-    ownership.record(call, prepared, None)
-    return prepared
+    return call.type.schema.default(prepared)
 
 
 def _metadata_of(obj: Object) -> Object:
@@ -138,7 +139,7 @@ async def update(call: Call) -> Answer:
     return one(call, await modify(call, replace))
 
 
-async def modify(call: Call, change: Change) -> Entry:
+async def modify(call: Call, change: Change, *, tracked: bool = False) -> Entry:
     """Apply a change to the object that the URL names, and answer with what is stored afterwards.
 
     An object that is being deleted and loses its last finalizer is removed instead of written.
@@ -148,8 +149,8 @@ async def modify(call: Call, change: Change) -> Entry:
     for _ in range(ATTEMPTS):
         entry = call.entry()
         old = view(call.type, entry)
-        new = settle(call, change(view(call.type, entry)), old)
-        if same(new, old):
+        new = settle(call, change(view(call.type, entry)), old, tracked=tracked)
+        if fieldmanager.unchanged(old, new):
             return entry
         doomed = is_doomed(new)
         try:
@@ -164,7 +165,7 @@ async def modify(call: Call, change: Change) -> Entry:
     raise call.conflict(call.name)
 
 
-def settle(call: Call, new: Object, old: Object) -> Object:
+def settle(call: Call, new: Object, old: Object, *, tracked: bool = False) -> Object:
     """The new object with what no update may change, defaults, its owner's hooks, its generation; checked."""
     before = old["metadata"]
     metadata = dict(_metadata_of(new))
@@ -193,8 +194,9 @@ def settle(call: Call, new: Object, old: Object) -> Object:
         behaviour.prepare_update(new, old, call.backend.store)
     if call.type.generation and content(call, new) != content(call, old):
         new["metadata"]["generation"] = before.get("generation", 0) + 1
-    ownership.record(call, new, old)
-    if same(new, old):
+    if not tracked:
+        new = ownership.tracked(call, new, old)
+    if fieldmanager.unchanged(old, new):
         return new
     errors = _finalizer_errors(new, old)
     if errors:
@@ -230,20 +232,6 @@ def content(call: Call, obj: Object) -> Object:
     """What counts for metadata.generation."""
     ignored = ("metadata", "status") if call.type.status_subresource or not call.type.custom else ("metadata",)
     return {key: value for key, value in obj.items() if key not in ignored}
-
-
-def same(new: Object, old: Object) -> bool:
-    """Whether a write would change nothing; times in managed fields alone do not count."""
-    if new == old:
-        return True
-    plain_new, plain_old = _without_times(new), _without_times(old)
-    return plain_new == plain_old
-
-
-def _without_times(obj: Object) -> Object:
-    metadata = obj["metadata"]
-    fields = [{k: v for k, v in entry.items() if k != "time"} for entry in metadata.get("managedFields") or ()]
-    return {**obj, "metadata": {**metadata, "managedFields": fields}}
 
 
 def is_doomed(obj: Object) -> bool:

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from modelplane.api.engines import Role
-from modelplane.compose.names import childname, service_name, suffixed
+from modelplane.compose.names import childname, object_name, service_name, suffixed
 
 NAMESPACE_LABEL: Final = "modelplane.ai/namespace"
 """On a mirrored namespace: the namespace of the control cluster that it mirrors."""
@@ -56,9 +56,9 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
 
     def workload(self, engine: str) -> str:
         """Name of an engine's workload; ten hex digits where an engine before it, or the picker, has the short one."""
-        name = childname(self.replica, engine)
-        taken = {self.picker, *(childname(self.replica, other) for other in self._before(engine))}
-        return childname(self.replica, engine, digits=10) if name in taken else name
+        name = self._workload(engine)
+        taken = {self.picker, *(self._workload(other) for other in self._before(engine))}
+        return self._workload(engine, digits=10) if name in taken else name
 
     def claim_template(self, engine: str, role: str) -> str:
         """Name of a member's claim template, kept apart from those of the engines before it in the same way."""
@@ -67,8 +67,11 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
         taken |= {self._template(engine, part) for part in list(Role)[: list(Role).index(Role(role))]}
         return self._template(engine, role, digits=10) if name in taken else name
 
+    def _workload(self, engine: str, digits: int = 5) -> str:
+        return object_name(childname(self.replica, engine, digits=digits))
+
     def _template(self, engine: str, role: str, digits: int = 5) -> str:
-        return childname(self.replica, engine, role.lower(), "devices", digits=digits)
+        return object_name(childname(self.replica, engine, role.lower(), "devices", digits=digits))
 
     def _before(self, engine: str) -> tuple[str, ...]:
         return self.engines[: self.engines.index(engine)] if engine in self.engines else ()

@@ -16,6 +16,7 @@ from modelplane.server.behaviours.core import (
     PersistentVolumes,
     Secrets,
 )
+from modelplane.server.behaviours.definitions import Definitions
 from modelplane.server.behaviours.pods import Pods
 from modelplane.server.behaviours.services import Services
 
@@ -24,6 +25,7 @@ __all__ = ["Behaviour", "behaviour_of"]
 _PLAIN: Final = Behaviour()
 _BEHAVIOURS: Final[dict[str, Behaviour]] = {
     "configmaps": ConfigMaps(),
+    "customresourcedefinitions.apiextensions.k8s.io": Definitions(),
     "events": Events(),
     "namespaces": Namespaces(),
     "persistentvolumeclaims": PersistentVolumeClaims(),

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from modelplane.api.meta import Object
+from modelplane.server.builtin.crds import defaults as crd_defaults
 from modelplane.server.builtin.pods import fill, pod_defaults, template_defaults
 
 _RBAC = "rbac.authorization.k8s.io"
@@ -230,6 +231,7 @@ def _status(obj: Object) -> None:
 
 
 DEFAULTS: Final[dict[tuple[str, str], Callable[[Object], None]]] = {
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition"): crd_defaults,
     ("v1", "Service"): _service,
     ("v1", "Secret"): _secret,
     ("v1", "Namespace"): _namespace,

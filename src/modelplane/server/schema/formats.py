@@ -94,8 +94,14 @@ class Pattern(Protocol):
 
 @lru_cache(maxsize=4096)
 def pattern(text: str) -> Pattern:
-    """A compiled pattern in RE2's language, which is what Kubernetes means by ``pattern``."""
+    """A compiled pattern in RE2's language, which is what Kubernetes means by ``pattern``. Raises ValueError."""
     import re2
 
-    compiled: Pattern = re2.compile(text)
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        compiled: Pattern = re2.compile(text, options)
+    except re2.error as error:
+        told = error.args[0] if error.args else error
+        raise ValueError(told.decode(errors="replace") if isinstance(told, bytes) else str(told)) from error
     return compiled

@@ -19,9 +19,12 @@ Evaluate = Callable[[Mapping[str, object]], object]
 
 
 class RuleEngine(Protocol):
-    """Compiles expressions for a place of a schema. Raises ValueError with the compiler's words."""
+    """Compiles an expression for a place of a schema; raises with the compiler's words.
 
-    def compile(self, expression: str, node: Node) -> Evaluate: ...
+    ``result`` is bool, or string for a message expression. With ``optional_old``, ``oldSelf`` is an optional.
+    """
+
+    def compile(self, expression: str, node: Node, *, result: str = "bool", optional_old: bool = False) -> Evaluate: ...
 
 
 _REASONS = {
@@ -38,7 +41,7 @@ class Rules:
     def __init__(self, node: Node, engine: RuleEngine) -> None:
         self._node = node
         self._engine = engine
-        self._compiled: dict[tuple[int, str], Evaluate] = {}
+        self._compiled: dict[tuple[int, str, str], Evaluate] = {}
         self._has_rules: dict[int, bool] = {}
         self.present = self._present(node)
 
@@ -83,7 +86,7 @@ class Rules:
         variables = {"self": value, "oldSelf": old} if transition else {"self": value}
         where = join(path, rule["fieldPath"].lstrip(".")) if rule.get("fieldPath") else path
         try:
-            if self._evaluator(node, rule["rule"])(variables) is True:
+            if self._evaluator(node, rule, "rule")(variables) is True:
                 return None
         except Exception as error:  # the engine's own words, whatever it raises, are for the user
             return self._error(node, rule, where, f"{error} evaluating rule: {rule.get('message') or rule['rule']}")
@@ -92,7 +95,7 @@ class Rules:
     def _message(self, node: Node, rule: Object, variables: Mapping[str, object]) -> str:
         if rule.get("messageExpression"):
             try:
-                told = self._evaluator(node, rule["messageExpression"])(variables)
+                told = self._evaluator(node, rule, "messageExpression")(variables)
             except Exception:  # a message that cannot be made falls back to the static one
                 told = None
             if isinstance(told, str) and told.strip() and "\n" not in told:
@@ -104,8 +107,10 @@ class Rules:
         reason = _REASONS.get(rule.get("reason", ""), ErrorType.INVALID)
         return FieldError(path=path, type=reason, bad_value=node.type or "object", message=message)
 
-    def _evaluator(self, node: Node, expression: str) -> Evaluate:
-        key = (id(node), expression)
+    def _evaluator(self, node: Node, rule: Object, what: str) -> Evaluate:
+        key = (id(node), what, rule[what])
         if key not in self._compiled:
-            self._compiled[key] = self._engine.compile(expression, node)
+            result = "bool" if what == "rule" else "string"
+            optional = bool(rule.get("optionalOldSelf"))
+            self._compiled[key] = self._engine.compile(rule[what], node, result=result, optional_old=optional)
         return self._compiled[key]

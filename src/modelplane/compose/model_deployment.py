@@ -1,0 +1,221 @@
+"""ModelDeployment: its replicas where the planner puts them, and an endpoint for each that really answers.
+
+The planner decides places and finds the words for what is missing; this module carries them out. An endpoint appears only for a
+replica that is Ready and named a model, and goes only on a definite no: a replica that cannot be seen, or a cluster whose address
+is gone for a moment, keeps it, since gateways take traffic away by health check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from modelplane.api.meta import Condition, Object, Status
+from modelplane.api.model_deployment import (
+    KIND as KIND,
+)
+from modelplane.api.model_deployment import (
+    ConditionType,
+    ModelDeployment,
+    Reason,
+    parse,
+)
+from modelplane.compose.conditions import AVAILABLE, READY, false, true
+from modelplane.compose.contract import (
+    Absent,
+    After,
+    Answer,
+    Child,
+    Composition,
+    Event,
+    Found,
+    FoundAll,
+    Observed,
+    Pending,
+    Read,
+    Unavailable,
+    World,
+)
+from modelplane.compose.kinds import INFERENCE_CLUSTER, MODEL_CACHE, MODEL_REPLICA
+from modelplane.compose.seats import endpoint_child, replica_child, replica_key, selector, serves
+from modelplane.plan.outcome import Placement, Plan, State
+from modelplane.plan.request import InvalidNodeSelector
+from modelplane.plan.snapshot import request_of
+from modelplane.plan.verdicts import Code
+
+_CLUSTERS: Final = Read(
+    kind=INFERENCE_CLUSTER,
+    project=(
+        "metadata.labels",
+        "metadata.deletionTimestamp",
+        "spec.taints",
+        "spec.placement",
+        "status.gpuPools",
+        "status.cache",
+        "status.gateway.address",
+        "status.conditions[Ready].status",
+    ),
+)
+_REPLICAS: Final = Read(kind=MODEL_REPLICA, project=("metadata.deletionTimestamp", "spec.clusterName", "spec.engines"))
+
+
+def reads(xr: Object, known: Mapping[Read, Answer]) -> frozenset[Read]:
+    return frozenset({_CLUSTERS, _REPLICAS, *_cache(parse(xr))})
+
+
+def compose(xr: Object, world: World) -> Composition:
+    deployment = parse(xr)
+    clusters = world.answer(_CLUSTERS)
+    if not isinstance(clusters, FoundAll) or not isinstance(world.answer(_REPLICAS), FoundAll):
+        return _held(deployment, Reason.SCHEDULING, "the fleet's clusters and replicas have not been read yet", [])
+    cache = next((world.answer(read) for read in _cache(deployment)), None)
+    said = _cache_condition(deployment, cache)
+    try:
+        request = request_of(
+            deployment,
+            cache_labels=_cache_labels(cache),
+            fill=cache is None or isinstance(cache, Found),
+            needs_cache_storage=isinstance(cache, Found),
+        )
+    except InvalidNodeSelector as error:
+        return _held(deployment, Reason.INVALID_NODE_SELECTOR, f"{error}; nothing moves until it is corrected", said)
+    plan: Plan = world.place(request)
+
+    fleet = {cluster["metadata"]["name"]: cluster for cluster in clusters}
+    children: list[Child] = []
+    ready = 0
+    for seat in plan.placements:
+        replica = replica_child(xr, seat, fleet.get(seat.cluster), world.observed)
+        endpoint = endpoint_child(replica, seat, fleet.get(seat.cluster), world.observed)
+        children += [replica] if endpoint is None else [replica, endpoint]
+        ready += seat.state is not State.LEAVING and serves(replica, world.observed)
+    scheduled = _scheduled(plan, world.observed)
+    replicas_ready = _replicas_ready(plan, ready)
+    return Composition(
+        children=children,
+        status=_status(deployment, plan, ready),
+        conditions=(scheduled, replicas_ready, *said),
+        events=_events(plan, scheduled, said, world.observed),
+        ready=_ready(plan, scheduled, replicas_ready),
+    )
+
+
+def deletion_order(xr: Object) -> Sequence[After]:
+    return (After("endpoint-*", "replica-*"),)
+
+
+# --- the cache --------------------------------------------------------------------------------------------------
+
+
+def _cache(deployment: ModelDeployment) -> tuple[Read, ...]:
+    ref = deployment.spec.template.spec.model_cache_ref
+    if ref is None:
+        return ()
+    where = deployment.metadata.namespace
+    return (Read(kind=MODEL_CACHE, name=ref.name, namespace=where, project=("spec.clusterSelector",)),)
+
+
+def _cache_labels(answer: Answer | None) -> Mapping[str, str]:
+    if not isinstance(answer, Found):
+        return {}
+    return (answer.object["spec"].get("clusterSelector") or {}).get("matchLabels") or {}
+
+
+def _cache_condition(deployment: ModelDeployment, answer: Answer | None) -> list[Condition]:
+    ref = deployment.spec.template.spec.model_cache_ref
+    if ref is None or answer is None:
+        return []
+    type_, where = ConditionType.MODEL_CACHE_RESOLVED, f"ModelCache {deployment.metadata.namespace}/{ref.name}"
+    if isinstance(answer, Pending | Unavailable):
+        message = f"{where} has not been read yet; new replicas wait for it"
+        return [false(type_, Reason.MODEL_CACHE_UNRESOLVED, message)]
+    if isinstance(answer, Absent):
+        message = f"{where} does not exist; create it or correct modelCacheRef, new replicas wait for it"
+        return [false(type_, Reason.MODEL_CACHE_NOT_FOUND, message)]
+    return [true(type_, Reason.MODEL_CACHE_RESOLVED)]
+
+
+# --- what is said about it --------------------------------------------------------------------------------------
+
+
+def _held(deployment: ModelDeployment, reason: Reason, message: str, said: Sequence[Condition]) -> Composition:
+    """Nothing can be decided now; what is placed stays."""
+    warning = Event(type="Warning", reason=str(reason), message=message)
+    return Composition.hold(
+        (false(ConditionType.REPLICAS_SCHEDULED, reason, message), *said),
+        status={"labelSelector": selector(deployment)},
+        ready=false(READY, reason, message),
+        events=() if reason is Reason.SCHEDULING else (warning,),
+    )
+
+
+def _unseen(plan: Plan, observed: Mapping[str, Observed]) -> list[Placement]:
+    return [seat for seat in plan.placements if replica_key(seat) not in observed]
+
+
+def _scheduled(plan: Plan, observed: Mapping[str, Observed]) -> Condition:
+    """The planner's condition, but for the moment between placing and seeing."""
+    condition = plan.condition()
+    unseen = _unseen(plan, observed)
+    if condition.status is Status.TRUE and unseen:
+        message = f"{plan.summary().rstrip('.')}; {len(unseen)} not created yet."
+        return false(ConditionType.REPLICAS_SCHEDULED, Reason.SCHEDULING, message)
+    return condition
+
+
+def _replicas_ready(plan: Plan, ready: int) -> Condition:
+    type_ = ConditionType.REPLICAS_READY
+    if not plan.placed:
+        if plan.wanted == 0:
+            return true(type_, Reason.SCALED_TO_ZERO, plan.summary())
+        return false(type_, Reason.NO_REPLICAS_SCHEDULED, "no replica has a place; see the condition ReplicasScheduled")
+    count = f"{ready} of {plan.placed} ready"
+    if ready == plan.placed:
+        return true(type_, Reason.ALL_REPLICAS_READY, count)
+    return false(type_, Reason.MODEL_STARTING, f"{count}; see kubectl get modelreplicas")
+
+
+def _ready(plan: Plan, scheduled: Condition, replicas_ready: Condition) -> Condition:
+    for condition in (scheduled, replicas_ready):
+        if condition.status is not Status.TRUE:
+            return false(READY, condition.reason, condition.message)
+    if plan.wanted == 0:
+        return true(READY, Reason.SCALED_TO_ZERO, scheduled.message)
+    return true(READY, AVAILABLE)
+
+
+def _status(deployment: ModelDeployment, plan: Plan, ready: int) -> Mapping[str, Any]:
+    placement = [
+        {"cluster": seat.cluster, "replica": seat.name, "code": str(seat.state), "message": seat.message}
+        for seat in plan.placements
+    ]
+    placement += [
+        {
+            "cluster": verdict.cluster,
+            "code": str(verdict.code),
+            "message": "; ".join(part for part in (verdict.message, verdict.remedy) if part),
+        }
+        for verdict in plan.verdicts
+        if verdict.code is not Code.FITS
+    ]
+    return {
+        "replicas": {"total": plan.placed, "ready": ready},
+        "labelSelector": selector(deployment),
+        "placement": placement,
+    }
+
+
+def _events(
+    plan: Plan, scheduled: Condition, said: Sequence[Condition], observed: Mapping[str, Observed]
+) -> list[Event]:
+    quiet = (Reason.SCHEDULING, Reason.MODEL_CACHE_UNRESOLVED)
+    events = [
+        Event(type="Warning", reason=condition.reason, message=condition.message)
+        for condition in (scheduled, *said)
+        if condition.status is not Status.TRUE and condition.reason not in quiet
+    ]
+    unseen = _unseen(plan, observed)
+    if unseen and len(unseen) == len(plan.placements):
+        clusters = ", ".join(sorted({seat.cluster for seat in unseen}))
+        events.append(Event(type="Normal", reason="Scheduled", message=f"{len(unseen)} replica(s) on {clusters}"))
+    return events

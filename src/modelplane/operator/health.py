@@ -1,0 +1,46 @@
+"""`/healthz` and `/readyz` for whoever supervises the operator: thirty lines of HTTP rather than a web framework in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+Check: TypeAlias = Callable[[], str]
+"""Returns what is wrong, empty for nothing."""
+
+
+class Health:
+    """Answers GET of the paths it was given with 200 ``ok`` or 503 and the reason."""
+
+    def __init__(self, checks: Mapping[str, Check]) -> None:
+        self._checks = checks
+        self._server: asyncio.Server | None = None
+        self.port = 0
+
+    async def start(self, port: int, host: str = "127.0.0.1") -> None:
+        self._server = await asyncio.start_server(self._serve, host, port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            async with asyncio.timeout(5):
+                head = await reader.readuntil(b"\r\n\r\n")
+                parts = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
+                path = parts[1].partition("?")[0] if len(parts) == 3 else ""
+                check = self._checks.get(path)
+                problem = "no such path" if check is None else check()
+                status = "404 Not Found" if check is None else "503 Service Unavailable" if problem else "200 OK"
+                body = (problem or "ok").encode() + b"\n"
+                writer.write(
+                    f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n"
+                    "Connection: close\r\n\r\n".encode()
+                    + body
+                )
+                await writer.drain()
+        writer.close()

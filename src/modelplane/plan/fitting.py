@@ -1,0 +1,135 @@
+"""Which pools an engine can have, and whether all engines of a replica fit a cluster at once.
+
+An engine goes whole onto one pool. The search over engines and pools is exact; pools are tried in their owner's order, first
+counting only nodes that are there, then those that may come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from modelplane.plan.capacity import Ledger, Need, PoolLedger
+from modelplane.plan.devices import Device, Matching, match
+from modelplane.plan.fleet import Cluster
+from modelplane.plan.request import Engine, Member
+
+
+class Option(msgspec.Struct, frozen=True):
+    """A pool whose devices satisfy an engine: how each member's requests are met, and what the engine takes there."""
+
+    pool: str
+    matchings: tuple[Matching, ...]
+    needs: tuple[Need, ...]
+
+    @property
+    def pods(self) -> int:
+        return sum(need.pods for need in self.needs)
+
+
+class Fit(msgspec.Struct, frozen=True):
+    """An option per engine, and the pods that wait for nodes to come."""
+
+    options: tuple[Option, ...]
+    waiting: int
+
+
+class Matcher:
+    """Matches members to pools, once per distinct set of devices."""
+
+    def __init__(self, engines: Sequence[Engine]) -> None:
+        self.engines = tuple(engines)
+        self._known: dict[tuple[Member, tuple[Device, ...]], Matching | None] = {}
+
+    def matching(self, member: Member, devices: tuple[Device, ...]) -> Matching | None:
+        key = (member, devices)
+        if key not in self._known:
+            self._known[key] = match(member.requests, devices)
+        return self._known[key]
+
+    def options(self, cluster: Cluster) -> list[list[Option]]:
+        """For each engine its pools on the cluster, capacity left aside; an empty list where it has none.
+
+        A member that could claim a device somewhere on the cluster has to claim one here: it is not stranded on a device that
+        is only matched.
+        """
+        return [self._engine_options(engine, cluster) for engine in self.engines]
+
+    def _engine_options(self, engine: Engine, cluster: Cluster) -> list[Option]:
+        found = [(pool.name, [self.matching(m, pool.devices) for m in engine.members]) for pool in cluster.pools]
+        claimable = [
+            any(matchings[index] is not None and matchings[index].claims_any for _, matchings in found)  # type: ignore[union-attr]
+            for index in range(len(engine.members))
+        ]
+        if not any(claimable):
+            return []
+        options = []
+        for pool, matchings in found:
+            met = [matching for matching in matchings if matching is not None]
+            if len(met) < len(engine.members):
+                continue
+            if any(must and not matching.claims_any for must, matching in zip(claimable, met, strict=True)):
+                continue
+            options.append(Option(pool, tuple(met), needs_on(engine, pool, met)))
+        return options
+
+
+def needs_on(engine: Engine, pool: str, matchings: Sequence[Matching]) -> tuple[Need, ...]:
+    """What the engine takes on a pool: nothing for members that claim nothing."""
+    return tuple(
+        Need(pool, member.pods * engine.copies, matching.claims)
+        for member, matching in zip(engine.members, matchings, strict=True)
+        if matching.claims_any
+    )
+
+
+def fit(options: Sequence[Sequence[Option]], ledger: Ledger) -> Fit | None:
+    """A pool for every engine such that all fit at once, or None. The ledger is left as it is."""
+    if not all(options):
+        return None
+    for growing in (False, True):
+        pools = {name: pool.copy() for name, pool in ledger.pools.items()}
+        if not growing:
+            for pool in pools.values():
+                pool.grow = 0
+        elif not any(pool.grow > 0 for pool in pools.values()):
+            return None
+        found = _search(0, options, pools, set())
+        if found is not None:
+            chosen, waiting = found
+            return Fit(tuple(chosen), waiting)
+    return None
+
+
+def take(chosen: Fit, ledger: Ledger) -> None:
+    """Charge a fit to the ledger that it was found for."""
+    for option in chosen.options:
+        if ledger.pools[option.pool].take(option.needs) is None:
+            raise AssertionError(f"the fit was not found for this ledger: pool {option.pool} is full")
+
+
+def _search(
+    at: int,
+    options: Sequence[Sequence[Option]],
+    pools: dict[str, PoolLedger],
+    failed: set[tuple[object, ...]],
+) -> tuple[list[Option], int] | None:
+    if at == len(options):
+        return [], 0
+    state = (at, *(pool.state() for pool in pools.values()))
+    if state in failed:
+        return None
+    for option in options[at]:
+        before = pools[option.pool]
+        trial = before.copy()
+        waiting = trial.take(option.needs)
+        if waiting is None:
+            continue
+        pools[option.pool] = trial
+        rest = _search(at + 1, options, pools, failed)
+        pools[option.pool] = before
+        if rest is not None:
+            return [option, *rest[0]], waiting + rest[1]
+    failed.add(state)
+    return None

@@ -1,0 +1,142 @@
+"""One frozen picture of the fleet: clusters with their pools, and every replica that is placed or assumed to be.
+
+The planner reads this and nothing else. `Fleet.build` makes it from typed API objects; a test or a rehearsal makes it directly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from modelplane.api.meta import Key
+from modelplane.plan.capacity import Claims, Ledger, Need, PoolCapacity, claims_of
+from modelplane.plan.devices import DRA, Device
+from modelplane.plan.taints import Taint
+
+
+class Pool(msgspec.Struct, frozen=True):
+    """Nodes of one kind. The order of a cluster's pools is its owner's preference."""
+
+    name: str
+    capacity: PoolCapacity
+    devices: tuple[Device, ...] = ()
+
+    @property
+    def whole_node(self) -> Claims:
+        """The claimable devices of an empty node."""
+        amounts: dict[str, int] = {}
+        for device in self.devices:
+            if device.signature.claim == DRA:
+                amounts[device.signature.group] = amounts.get(device.signature.group, 0) + max(0, device.count)
+        return claims_of(amounts)
+
+
+class Cluster(msgspec.Struct, frozen=True, kw_only=True):
+    """An InferenceCluster as placement sees it."""
+
+    name: str
+    labels: Mapping[str, str] = {}
+    pools: tuple[Pool, ...] = ()
+    taints: tuple[Taint, ...] = ()
+    ready: bool = True
+    not_ready_reason: str = ""
+    gateway: str = ""
+    cache_storage: bool = True
+    deleting: bool = False
+    declared_pools: frozenset[str] = frozenset()
+    """Pools of the spec, published or not: a pool that is only not published now is not lost."""
+
+    def pool(self, name: str) -> Pool | None:
+        return next((pool for pool in self.pools if pool.name == name), None)
+
+
+class ReplicaMember(msgspec.Struct, frozen=True):
+    """A member as it was stamped: ``claims`` are the devices of one pod, empty when it claims nothing."""
+
+    role: str
+    pool: str
+    pods: int
+    claims: Claims = ()
+
+
+class ReplicaEngine(msgspec.Struct, frozen=True):
+    name: str
+    copies: int
+    members: tuple[ReplicaMember, ...]
+
+
+class Replica(msgspec.Struct, frozen=True, kw_only=True):
+    """A replica that exists, or that a plan has placed and the cache does not show yet (``assumed``)."""
+
+    key: Key
+    deployment: str
+    cluster: str
+    index: int
+    engines: tuple[ReplicaEngine, ...]
+    owner: str = ""
+    """UID of the deployment, where it is known."""
+    ready: bool = False
+    ready_since: str = ""
+    constraints: str = ""
+    """Digest of the deployment's constraints by which it was placed; empty when unknown."""
+    code: str = ""
+    message: str = ""
+    """The verdict that placed it."""
+    deleting: bool = False
+    assumed: bool = False
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """What it takes, at the size that it was stamped with."""
+        return tuple(
+            Need(member.pool, member.pods * engine.copies, member.claims)
+            for engine in self.engines
+            for member in engine.members
+            if member.claims
+        )
+
+
+class Fleet(msgspec.Struct, frozen=True):
+    """Clusters by name and replicas by key. Build it once and plan many deployments on it."""
+
+    clusters: Mapping[str, Cluster]
+    replicas: tuple[Replica, ...]
+
+    @classmethod
+    def of(cls, clusters: Iterable[Cluster], replicas: Iterable[Replica] = ()) -> Fleet:
+        """A snapshot; where a key occurs twice, what exists wins over what is assumed."""
+        by_key: dict[Key, Replica] = {}
+        for replica in replicas:
+            known = by_key.get(replica.key)
+            if known is None or (known.assumed and not replica.assumed):
+                by_key[replica.key] = replica
+        ordered = tuple(by_key[key] for key in sorted(by_key))
+        return cls({cluster.name: cluster for cluster in sorted(clusters, key=lambda one: one.name)}, ordered)
+
+    def assuming(self, replicas: Iterable[Replica]) -> Fleet:
+        """The same fleet with reservations beside what exists."""
+        return Fleet.of(self.clusters.values(), (*self.replicas, *replicas))
+
+    def on(self, cluster: str) -> Sequence[Replica]:
+        """Replicas on a cluster, in order of key."""
+        return [replica for replica in self.replicas if replica.cluster == cluster]
+
+    def ledger(self, cluster: str, without: frozenset[Key] = frozenset()) -> Ledger:
+        """The cluster's capacity less the replicas that it does not account for yet; ``without`` are not charged."""
+        pools = {pool.name: pool.capacity for pool in self.clusters[cluster].pools}
+        ledger = Ledger.of(pools)
+        for replica in self.on(cluster):
+            if replica.key not in without:
+                ledger.charge(need for need in replica.needs if not accounted(replica, pools.get(need.pool)))
+        return ledger
+
+
+def accounted(replica: Replica, capacity: PoolCapacity | None) -> bool:
+    """Whether the observation of a pool already shows the replica's devices as taken.
+
+    It does when the replica was ready before the pool was observed. Until then it is charged, so no slot is given twice.
+    """
+    if capacity is None or not capacity.observed:
+        return False
+    return replica.ready and bool(replica.ready_since) and replica.ready_since <= capacity.observed_time

@@ -1,0 +1,178 @@
+"""What the planner answers: placements, removals, a verdict per cluster, and the words for the deployment's condition."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from modelplane.api.meta import Condition, Key, Status
+from modelplane.plan.devices import Resolved, claims_by_class
+from modelplane.plan.fleet import Replica, ReplicaEngine, ReplicaMember
+from modelplane.plan.verdicts import Code, Verdict, digest
+
+SCHEDULED: Final = "ReplicasScheduled"
+
+
+class State(StrEnum):
+    """How a placement came about."""
+
+    RETAINED = "Retained"
+    """It was there and stays."""
+    NEW = "Placed"
+    """It is placed by this plan."""
+    LEAVING = "Leaving"
+    """It no longer satisfies the deployment, and serves until its replacement does."""
+
+
+class Departure(StrEnum):
+    """Why a replica goes."""
+
+    CLUSTER_GONE = "ClusterGone"
+    DUPLICATE = "Duplicate"
+    EVICTED = "Evicted"
+    POOL_GONE = "PoolGone"
+    NO_LONGER_MATCHES = "NoLongerMatches"
+    SHAPE_CHANGED = "ShapeChanged"
+    SCALED_DOWN = "ScaledDown"
+
+
+class PlacedMember(msgspec.Struct, frozen=True):
+    """A member's pool and requests; ``requests`` None leaves those that the replica has, since its pool cannot be judged now or no
+    longer matches."""
+
+    role: str
+    pool: str
+    pods: int
+    requests: tuple[Resolved, ...] | None
+
+
+class PlacedEngine(msgspec.Struct, frozen=True):
+    name: str
+    copies: int
+    members: tuple[PlacedMember, ...]
+
+
+class Placement(msgspec.Struct, frozen=True, kw_only=True):
+    """One replica's place."""
+
+    cluster: str
+    index: int
+    name: str
+    engines: tuple[PlacedEngine, ...]
+    state: State
+    message: str = ""
+    """Why it is there, or what is wrong with its staying there."""
+    waiting: int = 0
+    """Pods that wait for nodes to come."""
+    constraints: str = ""
+
+    @property
+    def annotation(self) -> str:
+        """The value of the ``modelplane.ai/placement`` annotation of its ModelReplica."""
+        return json.dumps(
+            {"code": str(self.state), "message": self.message, "constraints": self.constraints},
+            separators=(",", ":"),
+            sort_keys=True,
+        )
+
+
+class Removal(msgspec.Struct, frozen=True):
+    """A replica that goes."""
+
+    name: str
+    cluster: str
+    index: int
+    reason: Departure
+    message: str
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """Where every replica of a deployment is to be, and why the missing ones are nowhere."""
+
+    key: Key
+    uid: str
+    wanted: int
+    placements: tuple[Placement, ...]
+    """Ordered by cluster and index; leaving ones included."""
+    removed: tuple[Removal, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    """One per cluster of the fleet in order of name; empty when nothing is missing and nobody asked."""
+    candidates: int = 0
+    """Clusters that the deployment's selectors match."""
+    notes: tuple[str, ...] = ()
+    """What a person should know about placements that stay."""
+
+    @property
+    def placed(self) -> int:
+        """Replicas that have a place for good."""
+        return sum(1 for placement in self.placements if placement.state is not State.LEAVING)
+
+    @property
+    def missing(self) -> int:
+        return max(0, self.wanted - self.placed)
+
+    @property
+    def waiting(self) -> int:
+        """Placed replicas that wait for nodes to come."""
+        return sum(1 for placement in self.placements if placement.waiting)
+
+    def summary(self) -> str:
+        """The message of the ReplicasScheduled condition: figures first, under 1 KiB."""
+        if not self.wanted:
+            gone = "all replicas are gone" if not self.placements else "replicas are leaving"
+            return f"Scaled to zero: {gone}."
+        parts = [f"{self.placed} of {self.wanted} replicas placed"]
+        if self.waiting:
+            parts.append(f"{self.waiting} of them waiting for nodes")
+        text = ", ".join(parts)
+        if self.missing:
+            return digest(f"{text}; {self.missing} without a place", self.verdicts, self.notes)
+        return digest(text, (), self.notes)
+
+    def condition(self) -> Condition:
+        """ReplicasScheduled: True only when every replica has a place."""
+        if self.wanted == 0:
+            status, reason = Status.TRUE, "ScaledToZero"
+        elif not self.missing:
+            status, reason = Status.TRUE, "ReplicasCreated"
+        elif self.placed:
+            status, reason = Status.FALSE, "PartiallyScheduled"
+        elif not self.candidates:
+            status, reason = Status.FALSE, "NoClusters"
+        elif self.verdicts and all(
+            verdict.code in (Code.NO_CACHE_STORAGE, Code.WRONG_LABELS) for verdict in self.verdicts
+        ):
+            status, reason = Status.FALSE, "NoCacheStorage"
+        else:
+            status, reason = Status.FALSE, "InsufficientCapacity"
+        return Condition(type=SCHEDULED, status=status, reason=reason, message=self.summary())
+
+    def assumed(self) -> tuple[Replica, ...]:
+        """The new placements as replicas, to be counted until the cache shows them."""
+        return tuple(
+            Replica(
+                key=Key(self.key.namespace, placement.name),
+                deployment=self.key.name,
+                cluster=placement.cluster,
+                index=placement.index,
+                engines=tuple(_stamped(engine) for engine in placement.engines),
+                owner=self.uid,
+                constraints=placement.constraints,
+                code=str(placement.state),
+                message=placement.message,
+                assumed=True,
+            )
+            for placement in self.placements
+            if placement.state is State.NEW
+        )
+
+
+def _stamped(engine: PlacedEngine) -> ReplicaEngine:
+    members = (
+        ReplicaMember(member.role, member.pool, member.pods, claims_by_class(member.requests or ()))
+        for member in engine.members
+    )
+    return ReplicaEngine(engine.name, engine.copies, tuple(members))

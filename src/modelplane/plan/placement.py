@@ -1,0 +1,299 @@
+"""Where every replica of a deployment goes: retain, scale down, then fill.
+
+Existing replicas are inputs and nothing moves to improve the picture. A new replica goes to the cluster with the fewest replicas
+of this deployment, ties by name. The same fleet and request give the same plan, byte for byte. `plan` is serial by nature: the
+caller counts its outcome (`Plan.assumed`) before it plans the next deployment.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable
+
+from modelplane.api.meta import Key
+from modelplane.plan.capacity import Ledger, Need
+from modelplane.plan.devices import claims_by_class
+from modelplane.plan.fitting import Fit, Matcher, Option, fit, take
+from modelplane.plan.fleet import Cluster, Fleet, Replica
+from modelplane.plan.names import free_replica_name
+from modelplane.plan.outcome import Departure, PlacedEngine, PlacedMember, Placement, Plan, Removal, State
+from modelplane.plan.request import PlacementRequest
+from modelplane.plan.retention import (
+    Judged,
+    Kept,
+    Leaving,
+    Lost,
+    as_stamped,
+    judge_replicas,
+    outgrown,
+    owns,
+)
+from modelplane.plan.verdicts import Verdict, closed, judge
+
+
+def plan(fleet: Fleet, request: PlacementRequest, *, explain: bool = False) -> Plan:
+    """The plan for one deployment. Verdicts are made when a replica is missing, or when ``explain`` asks for them."""
+    return _Planning(fleet, request).run(explain)
+
+
+class _Planning:
+    def __init__(self, fleet: Fleet, request: PlacementRequest) -> None:
+        self.fleet = fleet
+        self.request = request
+        self.matcher = Matcher(request.engines)
+        self.digest = request.constraints()
+        self.options: dict[str, list[list[Option]]] = {}
+        self.ledgers: dict[str, Ledger] = {}
+        self.kept: list[Kept] = []
+        self.leaving: list[Leaving] = []
+        self.placements: list[Placement] = []
+        self.fits: list[tuple[str, Fit]] = []
+        """What this plan has placed so far, by cluster."""
+        self.removed: list[Removal] = []
+        self.gone: set[Key] = set()
+        """Replicas whose room is free again."""
+
+    def run(self, explain: bool) -> Plan:
+        judged = judge_replicas(self.fleet, self.request, self.matcher, self.digest)
+        self.sort(judged)
+        self.scale_down()
+        self.placements = [self.retained(kept) for kept in self.kept]
+        if self.request.fill:
+            self.fill()
+        self.keep_leaving()
+        return self.outcome(explain)
+
+    # --- retain -------------------------------------------------------------------------------------------------
+
+    def sort(self, judged: Iterable[Judged]) -> None:
+        for one in judged:
+            match one:
+                case Kept():
+                    self.kept.append(one)
+                case Leaving():
+                    self.leaving.append(one)
+                case Lost():
+                    self.remove(one.replica, one.reason, one.message)
+
+    def remove(self, replica: Replica, reason: Departure, message: str) -> None:
+        self.gone.add(replica.key)
+        self.removed.append(Removal(replica.key.name, replica.cluster, replica.index, reason, message))
+
+    def scale_down(self) -> None:
+        """Drop first what does not serve, then from the fullest cluster, the later name, the highest index."""
+        while len(self.kept) > self.request.replicas:
+            counts = Counter(kept.replica.cluster for kept in self.kept)
+            drop = max(
+                self.kept,
+                key=lambda kept: (
+                    not kept.replica.ready,
+                    counts[kept.replica.cluster],
+                    kept.replica.cluster,
+                    kept.replica.index,
+                ),
+            )
+            self.kept.remove(drop)
+            self.remove(drop.replica, Departure.SCALED_DOWN, f"scaled down to {self.request.replicas}")
+
+    def retained(self, kept: Kept) -> Placement:
+        return Placement(
+            cluster=kept.replica.cluster,
+            index=kept.replica.index,
+            name=kept.replica.key.name,
+            engines=kept.engines,
+            # A reservation is still a new placement: nothing has seen it yet.
+            state=State.NEW if kept.replica.assumed else State.RETAINED,
+            message=kept.note or kept.replica.message,
+            constraints=self.digest,
+        )
+
+    # --- fill ---------------------------------------------------------------------------------------------------
+
+    @property
+    def missing(self) -> int:
+        return self.request.replicas - len(self.placements)
+
+    def ledger(self, cluster: str) -> Ledger:
+        known = self.ledgers.get(cluster)
+        if known is None:
+            known = self.ledgers[cluster] = self.fleet.ledger(cluster, frozenset(self.gone))
+        return known
+
+    def engine_options(self, cluster: Cluster) -> list[list[Option]]:
+        known = self.options.get(cluster.name)
+        if known is None:
+            known = self.options[cluster.name] = self.matcher.options(cluster)
+        return known
+
+    def take_over(self, cluster: Cluster, leaving: Leaving, released: list[Leaving]) -> bool:
+        """Place in the slot of a leaving replica, with the room of the released ones."""
+        free = self.gone | {one.replica.key for one in released}
+        trial = self.fleet.ledger(cluster.name, frozenset(free))
+        for name, earlier in self.fits:
+            if name == cluster.name:
+                take(earlier, trial)
+        found = fit(self.engine_options(cluster), trial)
+        if found is None:
+            return False
+        take(found, trial)
+        self.ledgers[cluster.name] = trial
+        for one in released:
+            self.leaving.remove(one)
+            self.gone.add(one.replica.key)
+            if one is not leaving:
+                self.remove(one.replica, Departure.NO_LONGER_MATCHES, one.message)
+        self.place(cluster, leaving.replica.index, found, leaving.replica.key.name)
+        return True
+
+    def fill(self) -> None:
+        counts = Counter(placement.cluster for placement in self.placements)
+        heap = [
+            (counts[name], name)
+            for name, cluster in self.fleet.clusters.items()
+            if self.missing > 0 and closed(cluster, self.request) is None
+        ]
+        heapq.heapify(heap)
+        while heap and self.missing > 0:
+            count, name = heapq.heappop(heap)
+            if self.settle(self.fleet.clusters[name]):
+                heapq.heappush(heap, (count + 1, name))
+
+    def settle(self, cluster: Cluster) -> bool:
+        """Place one replica on the cluster, in the slot of one that leaves it where there is such."""
+        beside = [one for one in self.leaving if one.replica.cluster == cluster.name]
+        for released in (beside[:1], beside):
+            if released and self.take_over(cluster, beside[0], released):
+                return True
+        found = None if beside else fit(self.engine_options(cluster), self.ledger(cluster.name))
+        if found is None:
+            return False
+        take(found, self.ledger(cluster.name))
+        self.place(cluster, self.free_index(cluster.name), found, "")
+        return True
+
+    def free_index(self, cluster: str) -> int:
+        used = {placement.index for placement in self.placements if placement.cluster == cluster}
+        used |= {one.replica.index for one in self.leaving if one.replica.cluster == cluster}
+        index = 0
+        while index in used:
+            index += 1
+        return index
+
+    def place(self, cluster: Cluster, index: int, found: Fit, name: str) -> None:
+        self.fits.append((cluster.name, found))
+        self.placements.append(
+            Placement(
+                cluster=cluster.name,
+                index=index,
+                name=name or self.name(cluster.name, index),
+                engines=tuple(
+                    PlacedEngine(
+                        engine.name,
+                        engine.copies,
+                        tuple(
+                            PlacedMember(member.role, option.pool, member.pods, matching.resolved)
+                            for member, matching in zip(engine.members, option.matchings, strict=True)
+                        ),
+                    )
+                    for engine, option in zip(self.request.engines, found.options, strict=True)
+                ),
+                state=State.NEW,
+                message=self.reason(cluster, found),
+                waiting=found.waiting,
+                constraints=self.digest,
+            )
+        )
+
+    def name(self, cluster: str, index: int) -> str:
+        namespace, deployment = self.request.key.namespace, self.request.key.name
+        taken = {
+            replica.key.name
+            for replica in self.fleet.replicas
+            if replica.key.namespace == namespace and not owns(self.request, replica)
+        }
+        return free_replica_name(deployment, cluster, index, taken)
+
+    def reason(self, cluster: Cluster, found: Fit) -> str:
+        pools = ", ".join(sorted({option.pool for option in found.options}))
+        beside = sum(1 for placement in self.placements if placement.cluster == cluster.name)
+        text = f"fits pool {pools}; {beside} of this deployment were on the cluster"
+        return f"{text}; {found.waiting} pods wait for nodes" if found.waiting else text
+
+    # --- leave --------------------------------------------------------------------------------------------------
+
+    def keep_leaving(self) -> None:
+        """Leaving replicas serve until their replacements do, one for each that does not serve yet."""
+        ready = sum(1 for kept in self.kept if kept.replica.ready)
+        unready = len(self.placements) - ready
+        room = min(unready, self.request.replicas - ready)
+        for one in self.leaving:
+            if room > 0 and one.replica.ready:
+                room -= 1
+                replica = one.replica
+                self.placements.append(
+                    Placement(
+                        cluster=replica.cluster,
+                        index=replica.index,
+                        name=replica.key.name,
+                        engines=as_stamped(replica),
+                        state=State.LEAVING,
+                        message=one.message,
+                        constraints=replica.constraints,
+                    )
+                )
+            else:
+                self.remove(one.replica, one.reason, one.message)
+
+    # --- outcome ------------------------------------------------------------------------------------------------
+
+    def outcome(self, explain: bool) -> Plan:
+        matching = sum(1 for cluster in self.fleet.clusters.values() if self.request.selects(cluster.labels))
+        verdicts = self.verdicts() if explain or self.missing_for_good > 0 else ()
+        return Plan(
+            key=self.request.key,
+            uid=self.request.uid,
+            wanted=self.request.replicas,
+            placements=tuple(sorted(self.placements, key=lambda one: (one.cluster, one.index))),
+            removed=tuple(sorted(self.removed, key=lambda one: (one.cluster, one.index, one.name))),
+            verdicts=verdicts,
+            candidates=matching,
+            notes=tuple(note for kept in self.kept for note in (kept.note, self.outgrown(kept)) if note),
+        )
+
+    def outgrown(self, kept: Kept) -> str:
+        """What to say about a replica whose deployment became larger than the room that the replica has."""
+        replica = kept.replica
+        ledger = self.fleet.ledger(replica.cluster, frozenset(self.gone | {replica.key}))
+        for name, found in self.fits:
+            if name == replica.cluster:
+                ledger.charge(need for option in found.options for need in option.needs)
+        by_name = {engine.name: engine for engine in kept.engines}
+        for stamped in replica.engines:
+            engine = by_name[stamped.name]
+            if not outgrown(stamped, engine):
+                continue
+            for member in engine.members:
+                pool = ledger.pools.get(member.pool)
+                pods = member.pods * engine.copies
+                claims = claims_by_class(member.requests or ())
+                if pool is not None and claims and pool.take([Need(member.pool, pods, claims)]) is None:
+                    return (
+                        f"replica {replica.key.name} stays on {replica.cluster}, though engine {engine.name} now needs "
+                        f"{pods} pods in pool {member.pool} and {pool.free(claims) + pool.growth(claims)} fit"
+                    )
+        return ""
+
+    @property
+    def missing_for_good(self) -> int:
+        return self.request.replicas - sum(1 for one in self.placements if one.state is not State.LEAVING)
+
+    def verdicts(self) -> tuple[Verdict, ...]:
+        found = []
+        for name, cluster in self.fleet.clusters.items():
+            verdict = closed(cluster, self.request)
+            if verdict is None:
+                options = self.engine_options(cluster)
+                verdict = judge(cluster, self.request, self.matcher, self.ledger(name), options)
+            found.append(verdict)
+        return tuple(found)

@@ -1,0 +1,163 @@
+"""Which replicas of a deployment stay, which go at once, and which leave once they are replaced.
+
+The world may change under a replica (labels, classes, selectors of a cache): it stays. A NoExecute taint, a lost cluster or
+a lost pool takes it away. A change of the deployment's own constraints makes it leave where it no longer satisfies them;
+whether they changed is told by the digest under which it was placed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import msgspec
+
+from modelplane.plan.devices import Matching
+from modelplane.plan.fitting import Matcher
+from modelplane.plan.fleet import Cluster, Fleet, Replica, ReplicaEngine
+from modelplane.plan.outcome import Departure, PlacedEngine, PlacedMember
+from modelplane.plan.request import Engine, Member, PlacementRequest
+from modelplane.plan.taints import evicting
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """It stays. ``note`` says what a person should know about that."""
+
+    replica: Replica
+    engines: tuple[PlacedEngine, ...]
+    note: str = ""
+
+
+class Leaving(msgspec.Struct, frozen=True):
+    """It no longer satisfies the deployment and may serve until its replacement does."""
+
+    replica: Replica
+    reason: Departure
+    message: str
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """It goes at once."""
+
+    replica: Replica
+    reason: Departure
+    message: str
+
+
+Judged: TypeAlias = Kept | Leaving | Lost
+
+
+def owns(request: PlacementRequest, replica: Replica) -> bool:
+    """Whether the replica belongs to the deployment: name and namespace, and the owner where both are known."""
+    if replica.deployment != request.key.name or replica.key.namespace != request.key.namespace:
+        return False
+    return not (replica.owner and request.uid) or replica.owner == request.uid
+
+
+def judge_replicas(fleet: Fleet, request: PlacementRequest, matcher: Matcher, digest: str) -> list[Judged]:
+    """Every replica of the deployment with its judgement, in order of name."""
+    judged: list[Judged] = []
+    identities: set[tuple[str, int]] = set()
+    for replica in fleet.replicas:
+        if not owns(request, replica):
+            continue
+        identity = (replica.cluster, replica.index)
+        if identity in identities:
+            message = f"another replica has index {replica.index} on {replica.cluster}"
+            judged.append(Lost(replica, Departure.DUPLICATE, message))
+            continue
+        one = _judge(fleet.clusters.get(replica.cluster), request, replica, matcher, digest)
+        if not isinstance(one, Lost):
+            identities.add(identity)
+        judged.append(one)
+    return judged
+
+
+def as_stamped(replica: Replica) -> tuple[PlacedEngine, ...]:
+    """The engines as the replica has them, its requests left alone."""
+    return tuple(
+        PlacedEngine(
+            engine.name,
+            engine.copies,
+            tuple(PlacedMember(member.role, member.pool, member.pods, None) for member in engine.members),
+        )
+        for engine in replica.engines
+    )
+
+
+def _judge(
+    cluster: Cluster | None, request: PlacementRequest, replica: Replica, matcher: Matcher, digest: str
+) -> Judged:
+    if cluster is None:
+        return Lost(replica, Departure.CLUSTER_GONE, f"cluster {replica.cluster} does not exist")
+    taints = evicting(cluster.taints, request.tolerations)
+    if taints:
+        return Lost(replica, Departure.EVICTED, f"cluster {cluster.name} has taint {', '.join(map(str, taints))}")
+    engines = {engine.name: engine for engine in request.engines}
+    if not _same_shape(engines, replica):
+        return Leaving(replica, Departure.SHAPE_CHANGED, "the deployment's engines or members changed")
+    for pool in sorted({member.pool for engine in replica.engines for member in engine.members}):
+        if cluster.pool(pool) is None and pool not in cluster.declared_pools:
+            return Lost(replica, Departure.POOL_GONE, f"cluster {cluster.name} has no pool {pool}")
+    changed = replica.constraints != digest
+    if changed and not request.selects(cluster.labels):
+        message = f"the deployment's cluster selector no longer matches cluster {cluster.name}"
+        return Leaving(replica, Departure.NO_LONGER_MATCHES, message)
+    placed, complaint = _resolve(cluster, engines, replica, matcher)
+    if complaint and changed:
+        return Leaving(replica, Departure.NO_LONGER_MATCHES, complaint)
+    note = ""
+    if complaint:
+        note = f"replica {replica.key.name} stays on {cluster.name}, though {complaint}"
+    elif not request.selects(cluster.labels):
+        note = f"replica {replica.key.name} stays on {cluster.name}, which the cluster selector no longer matches"
+    return Kept(replica, placed, note)
+
+
+def _same_shape(engines: Mapping[str, Engine], replica: Replica) -> bool:
+    if {engine.name for engine in replica.engines} != set(engines) or len(replica.engines) != len(engines):
+        return False
+    return all(
+        [member.role for member in stamped.members] == [member.role for member in engines[stamped.name].members]
+        for stamped in replica.engines
+    )
+
+
+def _resolve(
+    cluster: Cluster, engines: Mapping[str, Engine], replica: Replica, matcher: Matcher
+) -> tuple[tuple[PlacedEngine, ...], str]:
+    """The replica's engines on their pools with requests resolved anew, and the first complaint."""
+    complaint = ""
+    placed = []
+    for stamped in replica.engines:
+        engine = engines[stamped.name]
+        members = []
+        claims = False
+        for pinned, member in zip(stamped.members, engine.members, strict=True):
+            matching = _matching(cluster, pinned.pool, member, matcher)
+            if isinstance(matching, str):
+                complaint = complaint or (f"engine {engine.name}: {matching}" if matching else "")
+                members.append(PlacedMember(member.role, pinned.pool, member.pods, None))
+                claims = claims or bool(pinned.claims)
+            else:
+                members.append(PlacedMember(member.role, pinned.pool, member.pods, matching.resolved))
+                claims = claims or matching.claims_any
+        if not claims:
+            complaint = complaint or f"engine {engine.name} claims no device in its pool"
+        placed.append(PlacedEngine(engine.name, engine.copies, tuple(members)))
+    return tuple(placed), complaint
+
+
+def _matching(cluster: Cluster, name: str, member: Member, matcher: Matcher) -> Matching | str:
+    """How the pool meets the member, a complaint, or the empty text where the pool is not published now and cannot be judged."""
+    pool = cluster.pool(name)
+    if pool is None:
+        return ""
+    matching = matcher.matching(member, pool.devices)
+    return matching if matching is not None else f"its requests no longer match pool {name}"
+
+
+def outgrown(stamped: ReplicaEngine, engine: PlacedEngine) -> bool:
+    """Whether the engine now takes more pods than it was placed with."""
+    before = sum(member.pods * stamped.copies for member in stamped.members if member.claims)
+    return sum(member.pods * engine.copies for member in engine.members if member.requests) > before

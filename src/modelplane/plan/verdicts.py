@@ -1,0 +1,284 @@
+"""Why a cluster takes no further replica: a stable code, the nearest miss in figures, and the smallest change that would help.
+
+The codes are an enumeration in order of precedence; the first that applies is the verdict. The digest of all verdicts fits a
+condition: under 1 KiB, the same bytes for the same fleet.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from modelplane.plan.capacity import Ledger, PoolLedger, pods_per_node
+from modelplane.plan.devices import explain_miss
+from modelplane.plan.fitting import Matcher, Option, fit
+from modelplane.plan.fleet import Cluster, Pool
+from modelplane.plan.request import Engine, PlacementRequest
+from modelplane.plan.taints import DRAIN, untolerated
+
+LONGEST: Final = 1000
+"""Bytes of a digest: with the rest of a condition it stays under 1 KiB."""
+
+
+class Code(StrEnum):
+    """Reason codes in order of precedence."""
+
+    WRONG_LABELS = "WrongLabels"
+    """The cluster lacks labels that the deployment or its cache asks for."""
+    NO_CACHE_STORAGE = "NoCacheStorage"
+    """The cluster has no storage class for model caches, and the deployment uses one."""
+    DELETING = "Deleting"
+    """The cluster is being deleted."""
+    NOT_READY = "NotReady"
+    """The cluster is not Ready."""
+    NO_GATEWAY = "NoGateway"
+    """The cluster has published no gateway address, so nobody could call a replica there."""
+    TAINTED = "Tainted"
+    """The cluster has a taint that the deployment does not tolerate."""
+    NO_POOLS = "NoPools"
+    """The cluster publishes no pool."""
+    NO_DEVICE = "NoDevice"
+    """No pool has a device that satisfies a request."""
+    TOO_FEW_DEVICES = "TooFewDevices"
+    """The devices match and no node carries as many as one pod needs."""
+    NOTHING_CLAIMED = "NothingClaimed"
+    """The engine's requests match devices that are only matched and never claimed."""
+    GANG_TOO_LARGE = "GangTooLarge"
+    """The engine needs more nodes than any one pool could ever have."""
+    FULL = "Full"
+    """The devices match and the room is taken."""
+    FITS = "Fits"
+    """One more replica fits."""
+
+
+_RANK: Final = {code: rank for rank, code in enumerate(Code)}
+"""The later in the precedence, the nearer the cluster came."""
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """One cluster's answer. ``short`` is by how much it missed, in the unit of its message."""
+
+    cluster: str
+    code: Code
+    message: str = ""
+    remedy: str = ""
+    engine: str = ""
+    pool: str = ""
+    short: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.cluster} {self.code}{f' ({self.message})' if self.message else ''}"
+
+
+def closed(cluster: Cluster, request: PlacementRequest) -> Verdict | None:
+    """Why the cluster is no candidate for a new replica whatever its pools; None for a candidate."""
+
+    def verdict(code: Code, message: str = "", remedy: str = "") -> Verdict:
+        return Verdict(cluster=cluster.name, code=code, message=message, remedy=remedy)
+
+    if not request.selects(cluster.labels):
+        wrong = sorted({f"{k}={v}" for one in request.selectors for k, v in one.items() if cluster.labels.get(k) != v})
+        return verdict(
+            Code.WRONG_LABELS, f"lacks {', '.join(wrong)}", "label the cluster, or change the cluster selector"
+        )
+    if request.needs_cache_storage and not cluster.cache_storage:
+        return verdict(Code.NO_CACHE_STORAGE, "has no storage class for caches", "set its cache.storageClassName")
+    if cluster.deleting:
+        return verdict(Code.DELETING, "is being deleted")
+    if not cluster.ready:
+        reason = cluster.not_ready_reason
+        return verdict(Code.NOT_READY, reason, "see the conditions of the InferenceCluster")
+    if not cluster.gateway:
+        return verdict(Code.NO_GATEWAY, "no gateway address yet", "see the gateway of its ServingStack")
+    taints = untolerated(cluster.taints, request.tolerations)
+    if taints:
+        drained = all(taint.key == DRAIN for taint in taints)
+        remedy = "undrain the cluster, or tolerate the taint" if drained else "tolerate the taint, or remove it"
+        return verdict(Code.TAINTED, ", ".join(map(str, taints)), remedy)
+    return None
+
+
+def judge(
+    cluster: Cluster, request: PlacementRequest, matcher: Matcher, ledger: Ledger, options: Sequence[Sequence[Option]]
+) -> Verdict:
+    """What one more replica would meet on a candidate cluster."""
+    if not cluster.pools:
+        return Verdict(
+            cluster=cluster.name,
+            code=Code.NO_POOLS,
+            message="publishes no pool",
+            remedy="see the conditions of the InferenceCluster",
+        )
+    if fit(options, ledger) is not None:
+        return Verdict(cluster=cluster.name, code=Code.FITS)
+    misses = [
+        _device_miss(cluster, engine, matcher)
+        for engine, found in zip(request.engines, options, strict=True)
+        if not found
+    ]
+    if misses:
+        return min(misses, key=lambda miss: (_RANK[miss.code], -miss.short, miss.engine))
+    return _capacity_miss(cluster, request.engines, ledger, options)
+
+
+def _device_miss(cluster: Cluster, engine: Engine, matcher: Matcher) -> Verdict:
+    """No pool's devices satisfy the engine: the pool that came nearest."""
+    best: tuple[tuple[int, int, str], Verdict] | None = None
+    for pool in cluster.pools:
+        failing = [member for member in engine.members if matcher.matching(member, pool.devices) is None]
+        if not failing:
+            verdict = Verdict(
+                cluster=cluster.name,
+                code=Code.NOTHING_CLAIMED,
+                message=f"engine {engine.name}: no member claims a device in pool {pool.name}",
+                remedy="ask for a device with claim DRA",
+                engine=engine.name,
+                pool=pool.name,
+            )
+            rank = (-4, 0, pool.name)
+        else:
+            miss = min((explain_miss(member.requests, pool.devices) for member in failing), key=lambda m: m.rank)
+            counted = miss.rank > 1
+            verdict = Verdict(
+                cluster=cluster.name,
+                code=Code.TOO_FEW_DEVICES if counted else Code.NO_DEVICE,
+                message=f"pool {pool.name}: {miss.text}",
+                remedy="lower the request's count" if counted else "change the request's selectors",
+                engine=engine.name,
+                pool=pool.name,
+                short=miss.short,
+            )
+            rank = (-miss.rank, miss.short, pool.name)
+        if best is None or rank < best[0]:
+            best = (rank, verdict)
+    assert best is not None
+    return best[1]
+
+
+def _capacity_miss(
+    cluster: Cluster, engines: Sequence[Engine], ledger: Ledger, options: Sequence[Sequence[Option]]
+) -> Verdict:
+    """Every engine has pools and they have no room: the first engine that fits none of its own, else all together."""
+    for engine, found in zip(engines, options, strict=True):
+        if fit([found], ledger) is None:
+            return _full(cluster, engine, found, ledger)
+    pods = sum(max(option.pods for option in found) for found in options)
+    return Verdict(
+        cluster=cluster.name,
+        code=Code.FULL,
+        message=f"its {len(engines)} engines fit one by one and not together: they need {pods} pods with devices",
+        remedy="add nodes to a pool that matches",
+        short=1,
+    )
+
+
+def _full(cluster: Cluster, engine: Engine, found: Sequence[Option], ledger: Ledger) -> Verdict:
+    pools = {pool.name: pool for pool in cluster.pools}
+    ranked = []
+    for option in found:
+        pool = pools[option.pool]
+        largest = _limit(pool, option)
+        never = largest < option.pods
+        short = option.pods - (largest if never else _room(ledger.pools[option.pool], option))
+        ranked.append(((never, max(1, short), option.pool), option, pool, largest))
+    (never, short, _), option, pool, largest = min(ranked, key=lambda entry: entry[0])
+    if never:
+        biggest = max(entry[3] for entry in ranked)
+        name = "pod" if pool.capacity.observed else "node"
+        wanted = f"{option.pods} {_plural(name, option.pods)}"
+        return Verdict(
+            cluster=cluster.name,
+            code=Code.GANG_TOO_LARGE,
+            message=f"engine {engine.name} needs {wanted} in one pool, the largest has {biggest}",
+            remedy=f"add room for {short} {_plural(name, short)} to pool {pool.name}, or use a smaller gang",
+            engine=engine.name,
+            pool=pool.name,
+            short=short,
+        )
+    message, remedy = _shortfall(engine, option, pool, ledger.pools[pool.name], short)
+    return Verdict(
+        cluster=cluster.name,
+        code=Code.FULL,
+        message=message,
+        remedy=remedy,
+        engine=engine.name,
+        pool=pool.name,
+        short=short,
+    )
+
+
+def _limit(pool: Pool, option: Option) -> int:
+    """Pods of the option that the pool takes when it is empty, growth included."""
+    nodes = max(0, pool.capacity.nodes) + max(0, pool.capacity.grow)
+    return nodes if not pool.capacity.observed else nodes * pods_per_node(pool.whole_node, option.needs[0].claims)
+
+
+def _room(ledger: PoolLedger, option: Option) -> int:
+    claims = option.needs[0].claims
+    return ledger.free(claims) + ledger.growth(claims)
+
+
+def _shortfall(engine: Engine, option: Option, pool: Pool, ledger: PoolLedger, short: int) -> tuple[str, str]:
+    claims = option.needs[0].claims
+    grows = ledger.growth(claims)
+    growth = f"could grow by {grows}" if grows else "cannot grow"
+    if not pool.capacity.observed:
+        free = ledger.free(claims)
+        message = (
+            f"engine {engine.name} needs {option.pods} {_plural('node', option.pods)} of pool {pool.name}, "
+            f"{free} of {pool.capacity.nodes} free, {growth}"
+        )
+        return message, f"free or add {short} {_plural('node', short)} in pool {pool.name}"
+    have = ledger.most_free(claims)
+    wanted = ", ".join(f"{count} x {name}" for name, count in claims)
+    best = ", ".join(f"{have.get(name, 0)}" for name, _ in claims)
+    fits = ledger.free(claims)
+    message = (
+        f"engine {engine.name} needs {option.pods} {_plural('pod', option.pods)} with {wanted} each in pool "
+        f"{pool.name}, {fits} fit, best node has {best} free, {growth}"
+    )
+    return message, f"free {wanted} on a node of pool {pool.name}, or add a node"
+
+
+def _plural(word: str, count: int) -> str:
+    return word if count == 1 else f"{word}s"
+
+
+# --- the digest ----------------------------------------------------------------------------------------------------
+
+
+def digest(head: str, verdicts: Sequence[Verdict], notes: Sequence[str] = ()) -> str:
+    """The head, then every verdict in order of cluster; where that is too long, counts per code and the nearest misses."""
+    refusals = [verdict for verdict in verdicts if verdict.code is not Code.FITS]
+    full = head + (f": {'; '.join(map(str, refusals))}" if refusals else "")
+    if not _too_long(full + "."):
+        return _with_notes(full, notes)
+    counts = Counter(verdict.code for verdict in refusals)
+    counted = ", ".join(f"{counts[code]} {code}" for code in Code if counts[code])
+    text = f"{head}: {counted}"
+    nearest = sorted(refusals, key=lambda verdict: (-_RANK[verdict.code], verdict.short, verdict.cluster))
+    shown: list[Verdict] = []
+    for verdict in nearest:
+        trial = f"{text}; nearest: {'; '.join(map(str, [*shown, verdict]))}"
+        if _too_long(trial + "."):
+            break
+        shown.append(verdict)
+    if shown:
+        text = f"{text}; nearest: {'; '.join(map(str, shown))}"
+    return _with_notes(text, notes)
+
+
+def _too_long(text: str) -> bool:
+    return len(text.encode()) > LONGEST
+
+
+def _with_notes(text: str, notes: Sequence[str]) -> str:
+    for note in notes:
+        if _too_long(f"{text}; {note}."):
+            break
+        text = f"{text}; {note}"
+    return f"{text}."

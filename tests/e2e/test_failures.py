@@ -1,0 +1,116 @@
+"""Failure is normal: whatever dies comes back, and callers notice only what was in flight on it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from modelplane.api.meta import condition_of
+from tests.e2e.conftest import Fleet
+from tests.e2e.traffic import Outcome, answering_pods, constant_rate, replica_of
+
+pytestmark = pytest.mark.xdist_group("failures")
+
+
+def address(fleet: Fleet) -> str:
+    return str(fleet.get("modelservice", "mock", "-n", "ml-team")["status"]["address"])
+
+
+@contextmanager
+def under_load(fleet: Fleet) -> Iterator[Outcome]:
+    """Fifty requests a second, with enough of them before and after the block to tell."""
+    with constant_rate(address(fleet)) as outcome:
+        fleet.until("load", lambda: outcome.answered >= 25)
+        yield outcome
+        seen = outcome.answered
+        fleet.until("load afterwards", lambda: outcome.answered >= seen + 50)
+
+
+@pytest.mark.parametrize("unit", ["operator", "apiserver", "cluster-gpu-eu-west", "gateway"])
+def test_a_killed_process_of_the_control_plane_costs_no_request(two_regions: Fleet, unit: str) -> None:
+    fleet = two_regions
+    engines = {name: r for name, r in fleet.sessions().items() if name.startswith("clusters/")}
+    with under_load(fleet) as outcome:
+        killed = fleet.record(unit)
+        os.kill(killed.pid, signal.SIGKILL)
+        fleet.until(f"{unit} running again", lambda: fleet.sessions().get(f"run/{unit}.json") not in (None, killed))
+        fleet.until("the API answering", lambda: "mock-demo" in fleet.kubectl("get", "md", "-A", check=False))
+    assert not outcome.failures, outcome.failures[:5]
+    kept = {name: r for name, r in fleet.sessions().items() if name.startswith("clusters/")}
+    assert kept == engines, "engines and proxies are adopted, not started anew"
+
+
+def test_a_killed_envoy_of_a_cluster_costs_only_what_was_in_flight_on_it(two_regions: Fleet) -> None:
+    fleet = two_regions
+    name, envoy = next((n, r) for n, r in fleet.sessions().items() if "envoy" in n and "gpu-eu-west" in n)
+    with under_load(fleet) as outcome:
+        before = time.monotonic()
+        os.kill(envoy.pid, signal.SIGKILL)
+        fleet.until("that Envoy running again", lambda: fleet.sessions().get(name) not in (None, envoy))
+    late = [what for when, what in outcome.failures if when > before + 0.1]
+    assert not late, f"requests sent after the end of that Envoy have another region to go to: {late[:5]}"
+    assert len(outcome.failures) <= 5, "50 requests a second have at most a handful in flight"
+
+
+def test_a_killed_engine_loses_no_later_request(two_regions: Fleet) -> None:
+    fleet = two_regions
+    name, engine = next((n, r) for n, r in fleet.sessions().items() if "clusters/gpu-us-east" in n)
+    with under_load(fleet) as outcome:
+        before = time.monotonic()
+        os.kill(engine.pid, signal.SIGKILL)
+        fleet.until("the engine running again", lambda: fleet.sessions().get(name) not in (None, engine))
+    late = [what for when, what in outcome.failures if when > before + 0.1]
+    assert not late, late[:5]
+    fleet.until("both answering", lambda: len({replica_of(p) for p in answering_pods(address(fleet), 2)}) == 2)
+
+
+def test_a_lost_cluster_is_a_condition_and_keeps_serving(two_regions: Fleet) -> None:
+    fleet = two_regions
+    cluster = fleet.record("cluster-gpu-us-east")
+    os.kill(cluster.pid, signal.SIGSTOP)  # dead to everybody who talks to it, yet not restarted
+    try:
+
+        def reachable() -> object:
+            return condition_of(fleet.get("inferencecluster", "gpu-us-east"), "Reachable")
+
+        lost = fleet.until("Reachable False", lambda: (c := reachable()) and c.status == "False" and c, within=10)  # type: ignore[attr-defined]
+        assert lost.reason == "Unreachable"
+        assert lost.message, "it says what to do"
+        names = {r["metadata"]["name"] for r in fleet.get("modelreplicas", "-n", "ml-team")["items"]}
+        assert names == {"mock-demo-be445", "mock-demo-49b71"}, "nothing is given up because an API does not answer"
+        replica = fleet.get("modelreplica", "mock-demo-49b71", "-n", "ml-team")
+        ready = condition_of(replica, "Ready")
+        assert ready is not None
+        assert ready.status == "Unknown", "what cannot be seen is not known"
+        assert {replica_of(p) for p in answering_pods(address(fleet), 4)} == names, "its engines go on serving"
+    finally:
+        os.kill(cluster.pid, signal.SIGCONT)
+    fleet.kubectl("wait", "--for=condition=Ready", "inferencecluster/gpu-us-east", "--timeout=30s")
+    fleet.kubectl("wait", "--for=condition=Ready", "modeldeployment/mock-demo", "-n", "ml-team", "--timeout=30s")
+
+
+def test_the_whole_control_plane_killed_while_serving_carries_on_from_its_store(two_regions: Fleet) -> None:
+    fleet = two_regions
+    uids = {r["metadata"]["name"]: r["metadata"]["uid"] for r in fleet.get("modelreplicas", "-n", "ml-team")["items"]}
+    engines = {name: r for name, r in fleet.sessions().items() if name.startswith("clusters/")}
+    with under_load(fleet) as outcome:
+        from modelplane import processes
+
+        supervisor = processes.recall(fleet.layout.supervisor)
+        assert supervisor is not None
+        os.kill(supervisor.pid, signal.SIGKILL)
+        for unit in ("apiserver", "operator", "gateway", "controllers", "cluster-gpu-eu-west", "cluster-gpu-us-east"):
+            os.kill(fleet.record(unit).pid, signal.SIGKILL)
+        served = outcome.answered
+        fleet.until("answers without any control plane", lambda: outcome.answered > served + 50)
+        fleet.modelplane("up", "--detach")
+    assert not outcome.failures, outcome.failures[:5]
+    fleet.kubectl("wait", "--for=condition=Ready", "modeldeployment/mock-demo", "-n", "ml-team", "--timeout=60s")
+    after = {r["metadata"]["name"]: r["metadata"]["uid"] for r in fleet.get("modelreplicas", "-n", "ml-team")["items"]}
+    assert after == uids, "the same objects, none twice"
+    assert {n: r for n, r in fleet.sessions().items() if n.startswith("clusters/")} == engines

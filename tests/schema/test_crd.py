@@ -1,0 +1,270 @@
+"""CustomResourceDefinitions: defaults, rules, names, and the kinds that they serve."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import modelplane
+from modelplane.api.meta import GVK, Object
+from modelplane.server.builtin import builtin_schema
+from modelplane.server.crd import established, is_established, resource_types, rule_errors
+from modelplane.server.schema.cel import CelEngine
+
+CRD = builtin_schema(GVK("apiextensions.k8s.io", "v1", "CustomResourceDefinition"))
+ENGINE = CelEngine()
+TIME = "2026-01-01T00:00:00Z"
+FILES = sorted((Path(modelplane.__file__).parent / "api").glob("*/*.yaml"))
+DEFINITIONS = [
+    pytest.param(document, id=document["metadata"]["name"])
+    for file in FILES
+    for document in yaml.safe_load_all(file.read_text())
+    if document and document.get("kind") == "CustomResourceDefinition"
+]
+
+
+def widgets(**schema: Any) -> Object:
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"kind": "Widget", "plural": "widgets", "shortNames": ["wd"], "categories": ["all"]},
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {
+                        "openAPIV3Schema": {
+                            "type": "object",
+                            "properties": {
+                                "spec": {
+                                    "type": "object",
+                                    "properties": {
+                                        "n": {"type": "integer", "default": 3, "maximum": 10},
+                                        "at": {"type": "string", "format": "date-time"},
+                                        "ratio": {"type": "number"},
+                                    },
+                                    **schema,
+                                }
+                            },
+                        }
+                    },
+                    "subresources": {
+                        "status": {},
+                        "scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"},
+                    },
+                    "additionalPrinterColumns": [{"name": "N", "type": "integer", "jsonPath": ".spec.n"}],
+                    "selectableFields": [{"jsonPath": ".spec.n"}],
+                },
+                {
+                    "name": "v1beta1",
+                    "served": False,
+                    "storage": False,
+                    "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+                },
+            ],
+        },
+    }
+
+
+def errors(crd: Object, old: Object | None = None) -> list[str]:
+    return [str(error) for error in CRD.validate(CRD.default(crd), old and CRD.default(old))]
+
+
+def test_a_definition_gets_the_names_that_follow_from_its_kind() -> None:
+    crd = CRD.default(widgets())
+    assert crd["spec"]["names"]["singular"] == "widget"
+    assert crd["spec"]["names"]["listKind"] == "WidgetList"
+    assert crd["spec"]["conversion"] == {"strategy": "None"}
+    assert errors(widgets()) == []
+
+
+@pytest.mark.parametrize("crd", DEFINITIONS)
+def test_the_projects_own_definitions_are_accepted_whole_and_their_rules_compile(crd: Object) -> None:
+    kept, unknown = CRD.prune(crd)
+    assert unknown == []
+    assert CRD.decoding_error(kept) == ""
+    assert errors(kept) == []
+    assert rule_errors(CRD.default(kept), ENGINE) == []
+    for served in resource_types(CRD.default(kept), ENGINE):
+        assert served.schema.default({"metadata": {"name": "a"}})["metadata"] == {"name": "a"}
+        assert served.printer.columns[0].name == "Name"
+
+
+def broken(change: Any) -> Object:
+    crd = copy.deepcopy(widgets())
+    change(crd, crd["spec"], crd["spec"]["versions"][0])
+    return crd
+
+
+def properties(version: Object) -> Object:
+    found: Object = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    return found
+
+
+BAD: dict[str, tuple[Any, str]] = {
+    "name": (
+        lambda crd, spec, v: crd["metadata"].update(name="w.example.com"),
+        'metadata.name: Invalid value: "w.example.com": must be spec.names.plural+"."+spec.group',
+    ),
+    "scope": (
+        lambda crd, spec, v: spec.update(scope="Galaxy"),
+        'spec.scope: Unsupported value: "Galaxy": supported values: "Cluster", "Namespaced"',
+    ),
+    "storage": (
+        lambda crd, spec, v: v.update(storage=False),
+        'spec.versions: Invalid value: ["v1","v1beta1"]: must have exactly one version marked as storage version',
+    ),
+    "no schema": (
+        lambda crd, spec, v: v.pop("schema"),
+        "spec.versions[0].schema.openAPIV3Schema: Required value: schemas are required",
+    ),
+    "untyped": (
+        lambda crd, spec, v: properties(v).update(x={"description": "?"}),
+        "spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[x].type: Required value: "
+        "must not be empty for specified object fields",
+    ),
+    "array without items": (
+        lambda crd, spec, v: properties(v).update(x={"type": "array"}),
+        "spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[x].items: Required value: must be specified",
+    ),
+    "type in a branch": (
+        lambda crd, spec, v: properties(v).update(x={"type": "string", "anyOf": [{"type": "string"}]}),
+        "spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[x].anyOf[0].type: Forbidden: "
+        "must be empty to be structural",
+    ),
+    "both kinds of map": (
+        lambda crd, spec, v: properties(v).update(
+            x={"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": {"type": "string"}}
+        ),
+        "spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[x].additionalProperties: Forbidden: "
+        "additionalProperties and properties are mutual exclusive",
+    ),
+    "pattern": (
+        lambda crd, spec, v: properties(v).update(x={"type": "string", "pattern": "("}),
+        "spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[x].pattern: Invalid value: "
+        '"(": must be a valid regular expression',
+    ),
+    "list key": (
+        lambda crd, spec, v: properties(v).update(
+            x={
+                "type": "array",
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["k"],
+                "items": {"type": "object", "properties": {"k": {"type": "string"}}},
+            }
+        ),
+        "spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[x].items.properties[k].default: "
+        "Required value: this property is in x-kubernetes-list-map-keys",
+    ),
+    "column path": (
+        lambda crd, spec, v: v["additionalPrinterColumns"][0].update(jsonPath=".a["),
+        'spec.versions[0].additionalPrinterColumns[0].jsonPath: Invalid value: ".a[": illegal JSONPath',
+    ),
+    "scale path": (
+        lambda crd, spec, v: v["subresources"]["scale"].update(specReplicasPath=".status.n"),
+        "spec.versions[0].subresources.scale.specReplicasPath: Invalid value: "
+        '".status.n": should be a json path under .spec',
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), BAD.values(), ids=BAD)
+def test_a_bad_definition_is_told_where(change: Any, message: str) -> None:
+    told = errors(broken(change))
+    assert len(told) == 1
+    assert told[0].startswith(message)
+
+
+def test_scope_and_group_are_for_life() -> None:
+    assert errors(broken(lambda crd, spec, v: spec.update(scope="Cluster")), widgets()) == [
+        'spec.scope: Invalid value: "Cluster": field is immutable'
+    ]
+
+
+def test_served_versions_become_kinds_with_all_that_the_definition_says() -> None:
+    (kind,) = resource_types(CRD.default(widgets()), ENGINE)
+    assert (kind.gvk, kind.plural, kind.singular, kind.list_kind) == (
+        GVK("example.com", "v1", "Widget"), "widgets", "widget", "WidgetList",
+    )  # fmt: skip
+    assert kind.namespaced
+    assert kind.custom
+    assert kind.status_subresource
+    assert kind.scale is not None
+    assert kind.scale.spec == ".spec.n"
+    assert (kind.short_names, kind.categories, kind.selectable_fields) == (("wd",), ("all",), ("spec.n",))
+    assert kind.group_resource == "widgets.example.com"
+    obj, unknown = kind.schema.prune({"metadata": {"name": "w", "x": 1}, "spec": {"n": None, "bad": 1}, "other": {}})
+    assert unknown == ["metadata.x", "spec.bad", "other"]
+    assert kind.schema.default(obj)["spec"] == {"n": 3}
+    assert kind.load_source is not None
+    assert kind.load_source()["properties"]["spec"]["properties"]["n"]["default"] == 3
+
+
+def test_an_object_is_pruned_and_judged_by_its_rules() -> None:
+    rules = [
+        {"rule": "self.n < 5 || has(self.at)", "message": "five or more need a time"},
+        {
+            "rule": "!has(self.at) || self.at > timestamp('2026-01-01T00:00:00Z')",
+            "messageExpression": "'too early: ' + string(self.n)",
+        },
+        {"rule": "oldSelf.n <= self.n", "message": "n never falls"},
+        {"rule": "!has(self.ratio) || self.ratio / 2.0 < 1.0"},
+    ]  # fmt: skip
+    (kind,) = resource_types(CRD.default(widgets(**{"x-kubernetes-validations": rules})), ENGINE)
+
+    def told(spec: Object, old: Object | None = None) -> list[str]:
+        def whole(value: Object) -> Object:
+            return {"metadata": {"name": "w"}, "spec": value}
+
+        return [str(error) for error in kind.schema.validate(whole(spec), whole(old) if old else None)]
+
+    assert told({"n": 3}) == []
+    assert told({"n": 7}) == ['spec: Invalid value: "object": five or more need a time']
+    assert told({"n": 7, "at": "2026-02-01T00:00:00Z"}) == []
+    assert told({"n": 7, "at": "2025-02-01T00:00:00Z"}) == ['spec: Invalid value: "object": too early: 7']
+    assert told({"n": 1}, {"n": 2}) == ['spec: Invalid value: "object": n never falls']
+    assert told({"n": 1, "ratio": 3}) == [
+        'spec: Invalid value: "object": failed rule: !has(self.ratio) || self.ratio / 2.0 < 1.0'
+    ]
+
+
+def test_an_optional_old_self_is_none_on_create() -> None:
+    rules = [
+        {"rule": "!oldSelf.hasValue() || oldSelf.value().n == self.n", "optionalOldSelf": True, "message": "fixed"}
+    ]
+    (kind,) = resource_types(CRD.default(widgets(**{"x-kubernetes-validations": rules})), ENGINE)
+    first, second = ({"metadata": {"name": "w"}, "spec": {"n": n}} for n in (1, 2))
+    assert kind.schema.validate(first) == []
+    assert [error.message for error in kind.schema.validate(second, first)] == ["fixed"]
+
+
+def test_a_rule_that_does_not_compile_is_an_error_of_the_definition() -> None:
+    (error,) = rule_errors(widgets(**{"x-kubernetes-validations": [{"rule": "self.n +"}]}), ENGINE)
+    assert error.path == "spec.versions[0].schema.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule"
+    assert error.message.startswith("compilation failed: ")
+
+
+def test_a_new_definition_is_established_and_keeps_its_transition_times() -> None:
+    crd = CRD.default(widgets())
+    assert not is_established(crd)
+    crd["status"] = established(crd, [], TIME)
+    assert is_established(crd)
+    assert crd["status"]["acceptedNames"]["plural"] == "widgets"
+    assert crd["status"]["storedVersions"] == ["v1"]
+    assert established(crd, [], "2027-01-01T00:00:00Z") == crd["status"]
+
+
+def test_a_name_that_is_taken_is_not_accepted_and_nothing_is_served() -> None:
+    crd = CRD.default(widgets())
+    crd["status"] = established(crd, [{"plural": "wds", "shortNames": ["wd"], "kind": "Wd"}], TIME)
+    conditions = {c["type"]: (c["status"], c["reason"], c["message"]) for c in crd["status"]["conditions"]}
+    assert conditions["NamesAccepted"] == ("False", "ShortNamesConflict", '"wd" is already in use')
+    assert conditions["Established"][:2] == ("False", "NotAccepted")
+    assert not is_established(crd)
