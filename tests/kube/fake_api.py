@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import time
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -230,7 +231,7 @@ class FakeApi:
                 return _status(409, "the UID differs", "Conflict")
             if old["metadata"].get("finalizers"):
                 new = copy.deepcopy(old)
-                new["metadata"].setdefault("deletionTimestamp", "2026-11-29T12:00:00Z")
+                new["metadata"].setdefault("deletionTimestamp", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
                 return web.json_response(await self._write(key, new))
             return web.json_response(await self._drop(key, old))
         if request.method == "PUT":
