@@ -1,0 +1,126 @@
+"""`modelplane operator`: the control plane against any Kubernetes API server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from modelplane.errors import ModelplaneError
+
+if TYPE_CHECKING:
+    from modelplane.operator.app import Options
+
+
+@click.command()
+@click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path),
+    help="Kubeconfig of the control cluster. Without it: $KUBECONFIG, else the service account of the pod.",
+)
+@click.option("--health-port", type=int, help="Serve /healthz and /readyz on this port of the loopback address.")
+@click.option(
+    "--chart-installer",
+    type=click.Choice(["local", "none"]),
+    default="none",
+    show_default=True,
+    help="How charts are installed. local: recorded only, for simulated clusters that have the controllers built in.",
+)
+@click.option(
+    "--host-name", type=click.Choice(["local", "operator"]), help="What composers compose for; follows the installer."
+)
+@click.option("--front-door-port", type=int, help="Port that the front door listens on.")
+@click.option(
+    "--cluster-gateway-port",
+    "gateway_ports",
+    multiple=True,
+    metavar="[CLUSTER=]PORT",
+    help="Port that cluster gateways listen on, for all or for one cluster.",
+)
+@click.option(
+    "--unreachable-bound",
+    type=float,
+    default=300.0,
+    show_default=True,
+    help="Seconds before an object that is being deleted lets go of a cluster that does not answer.",
+)
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning"]), default="info", show_default=True)
+def command(
+    kubeconfig: Path | None,
+    health_port: int | None,
+    chart_installer: str,
+    host_name: str | None,
+    front_door_port: int | None,
+    gateway_ports: tuple[str, ...],
+    unreachable_bound: float,
+    log_level: str,
+) -> None:
+    """Run the control plane against any Kubernetes API server."""
+    from modelplane.kube import Kubeconfig
+    from modelplane.operator.app import Options
+
+    logging.basicConfig(
+        level=log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname).1s %(name)s %(message)s"
+    )
+    simulated = chart_installer == "local"
+    general, ports = _ports(gateway_ports)
+    try:
+        file = kubeconfig or os.environ.get("KUBECONFIG")
+        identity = Kubeconfig.load(file) if file else Kubeconfig.in_cluster(os.environ)
+        options = Options(
+            kubeconfig=identity,
+            health_port=health_port,
+            simulated_charts=simulated,
+            host_name=host_name or ("local" if simulated else "operator"),
+            front_door_port=front_door_port,
+            cluster_gateway_port=general,
+            cluster_gateway_ports=ports,
+            unreachable_bound=unreachable_bound,
+        )
+        asyncio.run(_run(options))
+    except ModelplaneError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _ports(values: tuple[str, ...]) -> tuple[int | None, dict[str, int]]:
+    """The port for all clusters, and those of single ones."""
+    general, ports = None, {}
+    for value in values:
+        cluster, _, port = value.rpartition("=")
+        if not port.isdigit():
+            raise click.BadParameter(f"{value!r} is no [CLUSTER=]PORT", param_hint="--cluster-gateway-port")
+        if cluster:
+            ports[cluster] = int(port)
+        else:
+            general = int(port)
+    return general, ports
+
+
+async def _run(options: Options) -> None:
+    from modelplane.operator.app import Operator
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    operator = Operator(options)
+    stopped = asyncio.create_task(stop.wait())
+    try:
+        starting = asyncio.create_task(operator.start())
+        await asyncio.wait({starting, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            starting.cancel()
+            return
+        await starting
+        failing = asyncio.create_task(operator.failed())
+        await asyncio.wait({failing, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if failing.done():
+            await failing
+    finally:
+        await operator.close()

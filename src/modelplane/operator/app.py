@@ -1,0 +1,169 @@
+"""The operator host: one process that is a client of its API server like any other.
+
+Wires caches, clusters, ledger, probes, charts and composers together, and holds the only clock. It needs the rights of
+`rbac.yaml` and nothing more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import time
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from modelplane import __version__
+from modelplane.api.meta import GVK
+from modelplane.api.model_deployment import KIND as MODEL_DEPLOYMENT
+from modelplane.api.model_replica import KIND as MODEL_REPLICA
+from modelplane.compose.contract import Host
+from modelplane.compose.registry import COMPOSERS, HOLDERS
+from modelplane.control.caches import Caches
+from modelplane.control.charts import ChartInstaller, SimulatedCharts
+from modelplane.control.clusters import Clusters
+from modelplane.control.deletion import Bounds
+from modelplane.control.index import Parent
+from modelplane.control.ledger import Ledger
+from modelplane.control.probes import Probes
+from modelplane.control.queue import Rank
+from modelplane.control.reconcile import Reconciler
+from modelplane.errors import ApiError, Forbidden, NotFound, Unauthorized
+from modelplane.kube import Backoff, Client, Kubeconfig
+from modelplane.operator.health import Health
+from modelplane.plan import plan
+
+log = logging.getLogger(__name__)
+
+NAMESPACE: Final = GVK("", "v1", "Namespace")
+KUBE_SYSTEM: Final = "kube-system"
+GRACE: Final = 8.0
+"""Seconds for an orderly end."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """How to run."""
+
+    kubeconfig: Kubeconfig
+    health_port: int | None = None
+    simulated_charts: bool = False
+    host_name: str = "operator"
+    front_door_port: int | None = None
+    cluster_gateway_port: int | None = None
+    cluster_gateway_ports: Mapping[str, int] = {}
+    unreachable_bound: float = Bounds().unreachable
+    workers: int = 8
+
+
+def clock() -> str:
+    """Now as Kubernetes writes it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+class Operator:
+    """A running control plane. ``async with Operator(options)``; it works until it is left."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.client = Client(options.kubeconfig, user_agent=f"modelplane-operator/{__version__}")
+        self.caches = Caches(self.client, clock=clock)
+        self.clusters = Clusters(self.caches, clock=clock, user_agent=f"modelplane-operator/{__version__}")
+        self.probes = Probes(self.caches, self._wake)
+        self.ledger = Ledger(self.caches, plan, self._wake)
+        self.health = Health({"/healthz": lambda: "", "/livez": lambda: "", "/readyz": self._unready})
+        self._host = _host(options, "")
+        charts: ChartInstaller | None = SimulatedCharts(clock) if options.simulated_charts else None
+        self.reconciler = Reconciler(
+            self.client,
+            self.caches,
+            COMPOSERS,
+            host=self._now_host,
+            clock=clock,
+            now=time.time,
+            holders=HOLDERS,
+            placer=self.ledger,
+            charts=charts,
+            overlays={MODEL_REPLICA: self.probes.overlay},
+            rank=self._rank,
+            bounds=Bounds(unreachable=options.unreachable_bound),
+            workers=options.workers,
+        )
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Return when the work has begun. Waits for the API server; raises Unauthorized and the like at once."""
+        if self.options.health_port is not None:
+            await self.health.start(self.options.health_port)
+        uid = await self._control_plane_uid()
+        self._host = _host(self.options, uid)
+        self.caches.control_plane = uid
+        self.ledger.start()
+        self.clusters.start()
+        self.probes.start()
+        self._tasks.append(asyncio.create_task(self.reconciler.run(), name="reconciler"))
+        await self.reconciler.started.wait()
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 20)
+        log.info("reconciling %d kinds at %s", len(COMPOSERS), self.client.kubeconfig.server)
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GRACE):
+                await asyncio.gather(*self._tasks, return_exceptions=True)
+                await self.probes.close()
+                await self.clusters.close()
+                await self.caches.close()
+                await self.client.close()
+                await self.health.close()
+
+    async def failed(self) -> None:
+        """Return, by raising, when the reconciler ends on its own, which is a bug."""
+        await asyncio.gather(*self._tasks)
+
+    async def _control_plane_uid(self) -> str:
+        backoff = Backoff(0.05, 5.0)
+        while True:
+            try:
+                namespace = await self.client.get(NAMESPACE, KUBE_SYSTEM)
+                return str(namespace["metadata"]["uid"])
+            except (Unauthorized, Forbidden, NotFound):
+                raise
+            except ApiError as error:
+                log.warning("waiting for the API server: %s", error)
+                await asyncio.sleep(backoff.next())
+
+    def _now_host(self) -> Host:
+        return msgspec.structs.replace(self._host, now=clock())
+
+    def _wake(self, parent: Parent) -> None:
+        self.reconciler.wake(parent)
+
+    def _rank(self, parent: Parent) -> Rank:
+        """Deployments are placed first come, first served by age; other kinds come before them, in the order of events."""
+        if parent.kind != MODEL_DEPLOYMENT:
+            return (0,)
+        deployment = self.caches.get(MODEL_DEPLOYMENT, parent.key)
+        created = deployment["metadata"].get("creationTimestamp", "") if deployment is not None else ""
+        return (1, created, parent.key.namespace, parent.key.name)
+
+    def _unready(self) -> str:
+        if not self.reconciler.started.is_set():
+            return "still reading the cluster"
+        informer = self.caches.watch(None, MODEL_DEPLOYMENT).informer
+        return "" if informer.error is None else f"the API server is lost: {informer.error}"
+
+
+def _host(options: Options, uid: str) -> Host:
+    given = {
+        "front_door_port": options.front_door_port,
+        "cluster_gateway_port": options.cluster_gateway_port,
+        "cluster_gateway_ports": dict(options.cluster_gateway_ports),
+    }
+    host = Host(name=options.host_name, control_plane_uid=uid)
+    return msgspec.structs.replace(host, **{name: value for name, value in given.items() if value})
