@@ -129,7 +129,7 @@ class LocalFleet:
         while True:
             with contextlib.suppress(ModelplaneError, OSError):
                 async with Client(Kubeconfig.load(kubeconfig)) as client:
-                    await client.request("GET", "/readyz")
+                    await client.ready()
                     return
             await asyncio.sleep(0.03)
 
