@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from modelplane.api.kinds import DEFINITIONS
 from modelplane.api.meta import Object
 from modelplane.api.schema import root_schema
-from modelplane.plan.cel import compile_rule
 from modelplane.server.schema import Schema
-from modelplane.server.schema.node import Compiler, Node
+from modelplane.server.schema.cel import CelEngine
+from modelplane.server.schema.node import Compiler
 from modelplane.server.schema.rules import Rules
 
 GONE = object()
 """A value that takes a field away."""
-
-
-class Engine:
-    """The planner's CEL as the engine of the server's rules."""
-
-    def compile(self, expression: str, node: Node) -> Callable[[Mapping[str, object]], object]:
-        names = ("self", "oldSelf") if "oldSelf" in expression else ("self",)
-        rule = compile_rule(expression, names)
-        return lambda variables: rule.evaluate(**variables)  # type: ignore[arg-type]
 
 
 @cache
@@ -34,7 +25,7 @@ def schema_for(kind: str) -> Schema:
     schema = root_schema(definition)
     schema["properties"]["metadata"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     node = Compiler().compile(schema)
-    return Schema(node, Compiler().compile(schema["properties"]["metadata"]), rules=Rules(node, Engine()))
+    return Schema(node, Compiler().compile(schema["properties"]["metadata"]), rules=Rules(node, CelEngine()))
 
 
 def admit(kind: str, spec: Object, old: Object | None = None) -> tuple[Object, list[tuple[str, str]]]:
