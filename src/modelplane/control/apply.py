@@ -162,6 +162,9 @@ class Applier:
             return client
         wanted = want.digest[:DIGEST_LENGTH]
         found = release_secret(self._caches, want.ref)
+        uid = owner_uid(found) if found is not None else None
+        if uid is not None and uid != owner.uid and self._alive(uid):
+            raise NameTaken(f"release {want.ref.name} belongs to somebody else; uninstall it, then it is made anew")
         if found is not None and found["metadata"]["labels"].get(DIGEST) == wanted:
             return Outcome(want=want, object=found)
         if self._charts is None:

@@ -17,6 +17,7 @@ import msgspec
 
 from modelplane.api.meta import GVK, SYSTEM_NAMESPACE, Key, Object
 from modelplane.compose.contract import Absent, Answer, Found, FoundAll, Pending, Read, Unavailable
+from modelplane.control.charts import RELEASE, SECRET
 from modelplane.control.index import Place, selects
 from modelplane.control.ownership import CONTROL_PLANE, NARROW, Ref, owner_uid
 from modelplane.errors import Forbidden, NotFound, Unauthorized
@@ -268,7 +269,9 @@ class Caches:
     # --- children --------------------------------------------------------------------------------------------------
 
     def children_of(self, cluster: str | None, kind: GVK) -> Watch:
-        """The cache that holds our own objects of a kind."""
+        """The cache that holds our own objects of a kind. A release of a chart is looked for where Helm keeps it."""
+        if kind == RELEASE:
+            kind = SECRET
         if cluster is None and kind not in NARROW:
             return self.watch(None, kind)
         return self.watch(cluster, kind, Scope(labels=((CONTROL_PLANE, self.control_plane),)))

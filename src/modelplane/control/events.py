@@ -30,20 +30,21 @@ class Recorder:
         self._client = client
         self._clock = clock
         self._component = component
-        self._said: dict[tuple[str, str], str] = {}
+        self._said: dict[tuple[str, str], frozenset[str]] = {}
 
     async def record(self, about: Object, events: Sequence[Event]) -> None:
         """Say what is new. ``about`` is the object that the events are listed under."""
         uid = about["metadata"]["uid"]
-        for event in events:
-            topic, text = (uid, event.reason), f"{event.type} {event.message}"
-            said = self._said.get(topic)
-            if said == text:
-                continue
-            if len(self._said) >= REMEMBERED:
+        for reason in dict.fromkeys(event.reason for event in events):
+            topic = uid, reason
+            said = self._said.pop(topic, None)
+            told = {f"{event.type} {event.message}": event for event in events if event.reason == reason}
+            if said is None and len(self._said) >= REMEMBERED:
                 self._said.pop(next(iter(self._said)))
-            self._said[topic] = text
-            await self._write(about, event, again=said is not None)
+            self._said[topic] = frozenset(told)
+            for text, event in told.items():
+                if text not in (said or ()):
+                    await self._write(about, event, again=said is not None)
 
     def forget(self, uid: str) -> None:
         for topic in [topic for topic in self._said if topic[0] == uid]:

@@ -18,7 +18,7 @@ from modelplane.control import conditions as say
 from modelplane.control.apply import Applier, Outcome
 from modelplane.control.book import Book
 from modelplane.control.caches import Caches
-from modelplane.control.charts import RELEASE, SECRET
+from modelplane.control.charts import RELEASE
 from modelplane.control.deletion import Deletion, Step, forced
 from modelplane.control.events import Recorder
 from modelplane.control.index import Parent
@@ -175,7 +175,7 @@ class Passes:
         return True
 
     def _watched(self, ref: Ref) -> Informer:
-        return self._caches.children_of(ref.target, SECRET if ref.gvk == RELEASE else ref.gvk).informer
+        return self._caches.children_of(ref.target, ref.gvk).informer
 
     # --- carry out -------------------------------------------------------------------------------------------------
 
