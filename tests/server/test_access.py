@@ -139,3 +139,34 @@ def test_a_role_that_is_taken_away_stops_counting_at_once(api: Api, dora: Api, n
     assert dora.call("GET", path).code == 200
     api.call("DELETE", f"{RBAC}/namespaces/{namespace}/roles/r")
     assert dora.call("GET", path).code == 403
+
+
+ROLES = f"{RBAC}/namespaces/{{}}/roles"
+
+
+def test_a_role_that_grants_more_than_its_author_holds_is_refused(api: Api, dora: Api, namespace: str) -> None:
+    author = {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"], "verbs": ["create"]}
+    _grant(api, namespace, {"kind": "User", "name": "dora"}, READ_MAPS, author)
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "more"}}
+    secrets = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}
+    refused = dora.call("POST", ROLES.format(namespace), {**role, "rules": [READ_MAPS, secrets]})
+    assert refused.code == 403
+    assert refused.body["message"].endswith(
+        'is attempting to grant RBAC permissions not currently held:\n'
+        '{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}'
+    )  # fmt: skip
+    assert dora.call("POST", ROLES.format(namespace), {**role, "rules": [READ_MAPS]}).code == 201
+
+
+def test_a_binding_to_a_role_that_its_author_does_not_hold_is_refused(api: Api, dora: Api, namespace: str) -> None:
+    author = {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["rolebindings"], "verbs": ["create"]}
+    _grant(api, namespace, {"kind": "User", "name": "dora"}, author)
+    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+    body = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "up"},
+        "roleRef": ref,
+        "subjects": [{"kind": "User", "name": "dora"}],
+    }
+    assert dora.call("POST", f"{RBAC}/namespaces/{namespace}/rolebindings", body).code == 403

@@ -19,7 +19,7 @@ import uvicorn
 
 from modelplane.api.meta import GVK
 from modelplane.errors import PermanentError
-from modelplane.server import bootstrap, custom
+from modelplane.server import bootstrap, custom, expiry
 from modelplane.server.admission import Admission, Review
 from modelplane.server.asgi import Application
 from modelplane.server.authn import Authenticator, keep_secret, read_token_file, write_secretly
@@ -77,6 +77,7 @@ class ApiServer:
         self.url = f"https://{host}:{self.port}"
         self.kubeconfig = options.data_dir / "admin.kubeconfig"
         self._http = http
+        self._sweeping = asyncio.create_task(expiry.sweep_forever(backend.store))
         self._serving = asyncio.create_task(http.serve(sockets=[listener]))
 
     async def ready(self) -> None:
@@ -93,6 +94,8 @@ class ApiServer:
         self.backend.store.wake_all()
         self._http.should_exit = True
         await self._serving
+        self._sweeping.cancel()
+        await asyncio.gather(self._sweeping, return_exceptions=True)
         await self._definitions.stop()
         await self.backend.store.close()
 

@@ -97,7 +97,7 @@ class Authorizer:
         if MASTERS in ask.user.groups:
             return True, ""
         for rules, why in self._grants(ask.user, ask.namespace):
-            if any(_covers(rule, ask) for rule in rules):
+            if any(covers(rule, ask) for rule in rules):
                 return True, why
         return False, ""
 
@@ -194,7 +194,8 @@ def _name(subject: _Subject) -> str:
     return f'{subject.kind} "{subject.name}"'
 
 
-def _covers(rule: Rule, ask: Attributes) -> bool:
+def covers(rule: Rule, ask: Attributes) -> bool:
+    """Whether a rule allows what is asked, whoever asks."""
     if ask.verb not in rule.verbs and "*" not in rule.verbs:
         return False
     if not ask.resource:

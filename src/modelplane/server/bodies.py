@@ -25,7 +25,9 @@ def parse_strictly(request: Request, duplicates: bool = True) -> tuple[Object, l
         raise refusals.too_large()
     kind = request.content_type or JSON
     if kind == PROTOBUF:
-        raise refusals.unsupported_media((JSON, YAML))
+        from modelplane.server.protobuf import decode as decode_protobuf
+
+        return decode_protobuf(body), []
     if kind == YAML:
         return _object(*parse_yaml(body))
     if kind not in (JSON, "application/x-www-form-urlencoded", "text/plain"):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from modelplane.api.meta import Object
 from modelplane.errors import Refusal
-from modelplane.server import bodies, refusals
+from modelplane.server import bodies, escalation, refusals
 from modelplane.server.behaviours import behaviour_of
 from modelplane.server.call import Call, storage
 from modelplane.server.schema import FieldError, summary
@@ -61,8 +61,10 @@ def check(call: Call, new: Object, old: Object | None) -> None:
         errors += behaviour_of(storage(call.type)).check(new, old)
     if not errors:
         errors += call.backend.admission.judge(call.type.gvk, new, old)
-    if errors:
-        raise invalid(call, new["metadata"].get("name", ""), errors)
+    if not errors:
+        escalation.check(call, new, old)
+        return
+    raise invalid(call, new["metadata"].get("name", ""), errors)
 
 
 def invalid(call: Call, name: str, errors: Iterable[FieldError]) -> Refusal:

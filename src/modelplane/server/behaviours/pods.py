@@ -27,6 +27,9 @@ class Pods(Behaviour):
         spec = obj.setdefault("spec", {})
         spec.setdefault("serviceAccountName", "default")
         spec.setdefault("serviceAccount", spec["serviceAccountName"])
+        spec.setdefault("priority", 0)
+        spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+        _tolerate_lost_nodes(spec)
         obj["status"] = {"phase": "Pending", "qosClass": _qos_class(spec)}
 
     def check(self, new: Object, old: Object | None) -> Sequence[FieldError]:
@@ -43,6 +46,15 @@ class Pods(Behaviour):
         if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
             return 0
         return 1 if period < 0 else period
+
+
+def _tolerate_lost_nodes(spec: Object) -> None:
+    """A pod stays for five minutes on a node that is not heard of, unless it says otherwise."""
+    tolerations = list(spec.get("tolerations") or ())
+    for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
+        if not any(t.get("key") in (key, None, "") and t.get("effect") in ("NoExecute", None, "") for t in tolerations):
+            tolerations.append({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
+    spec["tolerations"] = tolerations
 
 
 def _fixed(spec: Object) -> Object:
