@@ -89,7 +89,8 @@ def condition_of(obj: Mapping[str, Any], type_: str) -> Condition | None:
     """The named condition of an object, or None when the object does not have it."""
     for entry in (obj.get("status") or {}).get("conditions") or ():
         if entry.get("type") == type_:
-            return msgspec.convert(entry, Condition)
+            # A pod's conditions have no reason while all is well.
+            return msgspec.convert({"reason": "", **entry}, Condition)
     return None
 
 
