@@ -7,6 +7,7 @@ when something asks for it and is not kept, because compiled schemas are.
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Iterable
 from functools import cache
 from importlib import resources
 
@@ -29,20 +30,29 @@ def names() -> frozenset[str]:
     return frozenset(_archive().namelist())
 
 
+@cache
+def fingerprint() -> str:
+    """Changes when any definition does."""
+    total = 0
+    for entry in _archive().infolist():
+        total = (total * 31 + entry.CRC) & 0xFFFF_FFFF_FFFF_FFFF
+    return f"{total:016x}"
+
+
 def definition(name: str) -> Object:
     """One definition; its ``$ref`` values are plain definition names. Raises KeyError for an unknown name."""
     return _decode(_archive().read(name))
 
 
-def references(name: str) -> set[str]:
-    """The names of all definitions that one reaches, itself included: what an OpenAPI document has to carry."""
-    found: set[str] = set()
-    waiting = [name]
+def closure(roots: Iterable[str]) -> dict[str, Object]:
+    """These definitions and all that they reach, by name: what an OpenAPI document has to carry."""
+    found: dict[str, Object] = {}
+    waiting = list(roots)
     while waiting:
         current = waiting.pop()
         if current not in found:
-            found.add(current)
-            waiting.extend(_refs(definition(current)))
+            found[current] = definition(current)
+            waiting.extend(_refs(found[current]))
     return found
 
 
