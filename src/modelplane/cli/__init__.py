@@ -9,6 +9,7 @@ import click
 
 VERBS: Final = {
     "apiserver": "Serve the Kubernetes API from a data directory.",
+    "check": "Judge manifests offline, in the API server's words.",
     "chat": "Ask a ModelService a question and stream the answer.",
     "cluster": "Run one simulated cluster: API server, scheduler, controllers, nodes.",
     "controllers": "Run the workload controllers of a simulated cluster.",

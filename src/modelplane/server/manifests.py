@@ -6,6 +6,7 @@ only when a line number is asked for. Plain scalars mean what they mean to kubec
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator
@@ -86,10 +87,12 @@ class Text:
 
     @cached_property
     def _nodes(self) -> list[yaml.Node]:
-        try:
-            return list(yaml.compose_all(self._body.decode("utf-8-sig"), LOADER))
-        except yaml.YAMLError:
-            return []
+        """Graphs of the documents before the first fault."""
+        found: list[yaml.Node] = []
+        with contextlib.suppress(yaml.YAMLError, UnicodeDecodeError, RecursionError):
+            for node in yaml.compose_all(self._body.decode("utf-8-sig"), LOADER):
+                found.append(node)
+        return found
 
 
 class _Builder:

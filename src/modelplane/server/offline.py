@@ -9,17 +9,19 @@ from __future__ import annotations
 import json
 from enum import StrEnum
 from functools import cached_property
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+import modelplane.api
 from modelplane.api.meta import AGENT_GROUP, GROUP, INFRASTRUCTURE_GROUP, Object
 from modelplane.server.crd import resource_types
 from modelplane.server.resource import ResourceType
 from modelplane.server.reviews import REVIEWS
 from modelplane.server.schema.cel import CelEngine
 
+_BUNDLE: Final = Path(modelplane.api.__file__).parent / "bundle" / "crds.json"
 OURS: Final = (GROUP, INFRASTRUCTURE_GROUP, AGENT_GROUP)
 
 
@@ -106,7 +108,7 @@ class Judge:
 
     @cached_property
     def _definitions(self) -> dict[tuple[str, str], Object]:
-        text = files("modelplane.api").joinpath("bundle/crds.json").read_text("utf-8")
+        text = _BUNDLE.read_text("utf-8")
         found: dict[tuple[str, str], Object] = {}
         for definition in json.loads(text):
             spec = definition["spec"]
