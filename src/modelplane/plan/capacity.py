@@ -8,15 +8,20 @@ numbers: nodes that are there, and nodes by which it could grow.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
+
+_TRIES: Final = 5_000
+"""Nodes that a search may try for pods of different sizes; real pools need a few dozen."""
+_LARGEST_SEARCH: Final = 200
+"""Pods of different sizes beyond which each goes where it leaves least free, without a search."""
 
 Claims: TypeAlias = tuple[tuple[str, int], ...]
 """Devices by DeviceClass, in order of class."""
 
 
-class Need(msgspec.Struct, frozen=True):
+class Need(msgspec.Struct, frozen=True, order=True):
     """So many pods, each on a node of this pool with these devices."""
 
     pool: str
@@ -116,27 +121,32 @@ class PoolLedger:
             waiting = max(0, pods - max(0, self.nodes))
             self.nodes -= pods
             return waiting
-        trial = self.copy()
-        waiting = 0
-        # Large pods first, each on the node that it leaves least free: exact where sizes divide one another.
-        for need in sorted(needs, key=lambda need: (-sum(count for _, count in need.claims), need.claims)):
-            for _ in range(need.pods):
-                if trial._take_one(need.claims):
-                    continue
-                if not trial._grow_one(need.claims):
-                    return None
-                waiting += 1
-        self.buckets, self.grow = trial.buckets, trial.grow
+        # Large pods first: each goes where it leaves least free, and elsewhere only if the rest then does not fit.
+        ordered = sorted(needs, key=lambda need: (-sum(count for _, count in need.claims), need.claims))
+        packed = _pack([need.claims for need in ordered for _ in range(need.pods)], self)
+        if packed is None:
+            return None
+        waiting = self.grow - packed.grow
+        self.buckets, self.grow = packed.buckets, packed.grow
         return waiting
+
+    def fits(self, needs: Sequence[Need]) -> bool:
+        """Whether `take` would find room; nothing is charged."""
+        return self.copy().take(needs) is not None
 
     def _take_one(self, claims: Claims) -> bool:
         assert self.buckets is not None
-        fitting = [free for free, count in self.buckets.items() if count and pods_per_node(free, claims)]
-        if not fitting:
+        nodes = self._nodes_for(claims)
+        if not nodes:
             return False
-        best = min(fitting, key=lambda free: (sum(count for _, count in free), free))
-        self._move(best, _less(best, claims))
+        self._move(nodes[0], _less(nodes[0], claims))
         return True
+
+    def _nodes_for(self, claims: Claims) -> list[Claims]:
+        """The distinct nodes that take the pod, those with least free first."""
+        assert self.buckets is not None
+        fitting = [free for free in self.buckets if pods_per_node(free, claims)]
+        return sorted(fitting, key=lambda free: (sum(count for _, count in free), free))
 
     def _grow_one(self, claims: Claims) -> bool:
         assert self.buckets is not None
@@ -153,6 +163,36 @@ class PoolLedger:
         if not self.buckets[before]:
             del self.buckets[before]
         self.buckets[after] = self.buckets.get(after, 0) + 1
+
+
+def _pack(pods: Sequence[Claims], pool: PoolLedger) -> PoolLedger | None:
+    """The pool with every pod on a node, or None: an exact search that gives up, as if there were no room, after so many tries."""
+    failed: set[tuple[object, ...]] = set()
+    tries = _TRIES
+
+    def place(at: int, trial: PoolLedger) -> PoolLedger | None:
+        nonlocal tries
+        # A run of equal pods needs no search: any choice of nodes leaves room for as many.
+        if len(pods) > _LARGEST_SEARCH or all(claims == pods[-1] for claims in pods[at:]):
+            rest = trial.copy()
+            return rest if all(rest._take_one(claims) or rest._grow_one(claims) for claims in pods[at:]) else None
+        state = (at, trial.state())
+        tries -= 1
+        if state in failed or tries < 0:
+            return None
+        for node in trial._nodes_for(pods[at]):
+            taken = trial.copy()
+            taken._move(node, _less(node, pods[at]))
+            found = place(at + 1, taken)
+            if found is not None:
+                return found
+        grown = trial.copy()
+        found = place(at + 1, grown) if grown._grow_one(pods[at]) else None
+        if found is None:
+            failed.add(state)
+        return found
+
+    return place(0, pool)
 
 
 class Ledger:

@@ -6,7 +6,7 @@ counting only nodes that are there, then those that may come.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -95,41 +95,44 @@ def fit(options: Sequence[Sequence[Option]], ledger: Ledger) -> Fit | None:
                 pool.grow = 0
         elif not any(pool.grow > 0 for pool in pools.values()):
             return None
-        found = _search(0, options, pools, set())
-        if found is not None:
-            chosen, waiting = found
-            return Fit(tuple(chosen), waiting)
+        chosen = _search(options, pools)
+        if chosen is not None:
+            return Fit(tuple(chosen), _waiting(chosen, pools))
     return None
 
 
 def take(chosen: Fit, ledger: Ledger) -> None:
     """Charge a fit to the ledger that it was found for."""
-    for option in chosen.options:
-        if ledger.pools[option.pool].take(option.needs) is None:
-            raise AssertionError(f"the fit was not found for this ledger: pool {option.pool} is full")
+    for pool in sorted({option.pool for option in chosen.options}):
+        if ledger.pools[pool].take(_load(chosen.options, pool)) is None:
+            raise AssertionError(f"the fit was not found for this ledger: pool {pool} is full")
 
 
-def _search(
-    at: int,
-    options: Sequence[Sequence[Option]],
-    pools: dict[str, PoolLedger],
-    failed: set[tuple[object, ...]],
-) -> tuple[list[Option], int] | None:
-    if at == len(options):
-        return [], 0
-    state = (at, *(pool.state() for pool in pools.values()))
-    if state in failed:
-        return None
-    for option in options[at]:
-        before = pools[option.pool]
-        trial = before.copy()
-        waiting = trial.take(option.needs)
-        if waiting is None:
-            continue
-        pools[option.pool] = trial
-        rest = _search(at + 1, options, pools, failed)
-        pools[option.pool] = before
-        if rest is not None:
-            return [option, *rest[0]], waiting + rest[1]
-    failed.add(state)
-    return None
+def _search(options: Sequence[Sequence[Option]], pools: Mapping[str, PoolLedger]) -> list[Option] | None:
+    """The first choice in order of engines and pools such that each pool takes all that is put on it at once."""
+    failed: set[tuple[object, ...]] = set()
+    chosen: list[Option] = []
+
+    def choose(at: int) -> bool:
+        if at == len(options):
+            return True
+        state = (at, tuple(sorted((option.pool, option.needs) for option in chosen)))
+        if state in failed:
+            return False
+        for option in options[at]:
+            chosen.append(option)
+            if pools[option.pool].fits(_load(chosen, option.pool)) and choose(at + 1):
+                return True
+            chosen.pop()
+        failed.add(state)
+        return False
+
+    return chosen if choose(0) else None
+
+
+def _load(chosen: Sequence[Option], pool: str) -> list[Need]:
+    return [need for option in chosen if option.pool == pool for need in option.needs]
+
+
+def _waiting(chosen: Sequence[Option], pools: Mapping[str, PoolLedger]) -> int:
+    return sum(pools[pool].copy().take(_load(chosen, pool)) or 0 for pool in {option.pool for option in chosen})
