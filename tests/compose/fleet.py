@@ -169,12 +169,15 @@ class Fleet:
                 break
             answers.update({read: self.answer(read) for read in wanted})
         world = FakeWorld(answers, observed=self.observed(key), host=self.host, place=self._planner())
-        before = copy.deepcopy(self.stores)
+        before = self._fingerprint()
         composition = composer.compose(parent, world)
         self.last[key] = composition
         self._carry_out(parent, composition)
         self._write_status(parent, composition)
-        return self.stores != before
+        return self._fingerprint() != before
+
+    def _fingerprint(self) -> bytes:
+        return msgspec.json.encode([list(store.values()) for store in self.stores.values()])
 
     def settle(self, *, healthy: bool = True, rounds: int = 30) -> None:
         """Reconcile everything until nothing changes; healthy clusters follow each round."""
@@ -230,7 +233,7 @@ class Fleet:
     # --- what clusters do by themselves
 
     def make_healthy(self) -> bool:
-        before = copy.deepcopy(self.stores)
+        before = self._fingerprint()
         for cluster, store in self.stores.items():
             if cluster in self.unavailable:
                 continue
@@ -246,7 +249,7 @@ class Fleet:
         for replica in self.all(MODEL_REPLICA):
             if is_true(replica, "Ready"):
                 self._ask(replica)
-        return self.stores != before
+        return self._fingerprint() != before
 
     def _ask(self, replica: Object) -> None:
         """The host's call of /v1/models, whose outcome composers read."""

@@ -242,11 +242,9 @@ def test_a_replica_that_names_no_model_gets_no_endpoint() -> None:
     assert endpoints_of(fleet) == [US]
     deployment = deployment_of(fleet)
     assert deployment["status"]["replicas"] == {"total": 2, "ready": 1}
-    assert fleet.condition(deployment, "ReplicasReady") == (
-        "False",
-        "ModelStarting",
-        "1 of 2 ready; see kubectl get modelreplicas",
-    )
+    status, reason, message = fleet.condition(deployment, "ReplicasReady")
+    assert (status, reason) == ("False", "ModelStarting")
+    assert message == f"1 of 2 ready: {EU} on gpu-eu-west is NoAnswer"
     fleet.mute = set()
     fleet.settle()
     assert endpoints_of(fleet) == [US, EU]
@@ -268,7 +266,9 @@ def test_a_lost_cluster_keeps_its_replica_and_its_endpoint() -> None:
     assert endpoints_of(fleet) == [US, EU]
     replica = fleet.get(MODEL_REPLICA, EU, NAMESPACE)
     assert fleet.condition(replica, "Ready")[:2] == ("Unknown", "Unreachable")
-    assert fleet.condition(deployment_of(fleet), "ReplicasReady")[:2] == ("False", "ModelStarting")
+    status, reason, message = fleet.condition(deployment_of(fleet), "ReplicasReady")
+    assert (status, reason) == ("False", "ModelStarting")
+    assert message == f"1 of 2 ready: {EU} on gpu-eu-west is Unreachable"
 
 
 def test_an_endpoint_follows_the_clusters_address_and_outlives_a_moment_without() -> None:

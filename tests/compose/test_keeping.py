@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -53,13 +51,6 @@ PARENTS = [
     SERVING_STACK,
 ]
 _LOST = Unavailable("Unreachable", "2026-01-01T00:00:00Z", "check the network")
-_SETTLED: list[Fleet] = []
-
-
-def fleet() -> Fleet:
-    if not _SETTLED:
-        _SETTLED.append(settled())
-    return copy.deepcopy(_SETTLED[0])
 
 
 def identities(fleet: Fleet) -> set[tuple[str | None, tuple[GVK, str, str]]]:
@@ -76,7 +67,7 @@ def identities(fleet: Fleet) -> set[tuple[str | None, tuple[GVK, str, str]]]:
 def test_inputs_that_are_missing_for_a_while_take_no_child_along(
     unread: set[GVK], lost: set[str], absent: set[GVK], order: list[GVK]
 ) -> None:
-    world = fleet()
+    world = settled()
     before = identities(world)
     taken = {key: world.stores[None].pop(key) for key in list(world.stores[None]) if key[0] in absent}
     world.unread = set(unread)

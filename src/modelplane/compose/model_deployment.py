@@ -37,11 +37,14 @@ from modelplane.compose.contract import (
     World,
 )
 from modelplane.compose.kinds import INFERENCE_CLUSTER, MODEL_CACHE, MODEL_REPLICA
-from modelplane.compose.seats import endpoint_child, replica_child, replica_key, selector, serves
+from modelplane.compose.seats import endpoint_child, replica_child, replica_key, selector, serves, standing
 from modelplane.plan.outcome import Placement, Plan, State
 from modelplane.plan.request import InvalidNodeSelector
 from modelplane.plan.snapshot import request_of
 from modelplane.plan.verdicts import Code
+
+NAMED: Final = 5
+"""How many replicas a message names."""
 
 _CLUSTERS: Final = Read(
     kind=INFERENCE_CLUSTER,
@@ -83,17 +86,18 @@ def compose(xr: Object, world: World) -> Composition:
 
     fleet = {cluster["metadata"]["name"]: cluster for cluster in clusters}
     children: list[Child] = []
-    ready = 0
+    unready: list[str] = []
     for seat in plan.placements:
         replica = replica_child(xr, seat, fleet.get(seat.cluster), world.observed)
         endpoint = endpoint_child(replica, seat, fleet.get(seat.cluster), world.observed)
         children += [replica] if endpoint is None else [replica, endpoint]
-        ready += seat.state is not State.LEAVING and serves(replica, world.observed)
+        if seat.state is not State.LEAVING and not serves(replica, world.observed):
+            unready.append(f"{seat.name} on {seat.cluster} is {standing(replica, world.observed)}")
     scheduled = _scheduled(plan, world.observed)
-    replicas_ready = _replicas_ready(plan, ready)
+    replicas_ready = _replicas_ready(plan, unready)
     return Composition(
         children=children,
-        status=_status(deployment, plan, ready),
+        status=_status(deployment, plan, plan.placed - len(unready)),
         conditions=(scheduled, replicas_ready, *said),
         events=_events(plan, scheduled, said, world.observed),
         ready=_ready(plan, scheduled, replicas_ready),
@@ -163,16 +167,17 @@ def _scheduled(plan: Plan, observed: Mapping[str, Observed]) -> Condition:
     return condition
 
 
-def _replicas_ready(plan: Plan, ready: int) -> Condition:
+def _replicas_ready(plan: Plan, unready: Sequence[str]) -> Condition:
     type_ = ConditionType.REPLICAS_READY
     if not plan.placed:
         if plan.wanted == 0:
             return true(type_, Reason.SCALED_TO_ZERO, plan.summary())
         return false(type_, Reason.NO_REPLICAS_SCHEDULED, "no replica has a place; see the condition ReplicasScheduled")
-    count = f"{ready} of {plan.placed} ready"
-    if ready == plan.placed:
+    count = f"{plan.placed - len(unready)} of {plan.placed} ready"
+    if not unready:
         return true(type_, Reason.ALL_REPLICAS_READY, count)
-    return false(type_, Reason.MODEL_STARTING, f"{count}; see kubectl get modelreplicas")
+    more = f" and {len(unready) - NAMED} more" if len(unready) > NAMED else ""
+    return false(type_, Reason.MODEL_STARTING, f"{count}: {'; '.join(unready[:NAMED])}{more}")
 
 
 def _ready(plan: Plan, scheduled: Condition, replicas_ready: Condition) -> Condition:

@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 
 from modelplane.api.labels import CLUSTER, DEPLOYMENT, PLACEMENT, REPLICA_INDEX
-from modelplane.api.meta import Object, Status
+from modelplane.api.meta import Object, Status, condition_of
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.api.model_replica import ConditionType
+from modelplane.api.model_replica import ConditionType, Reason
 from modelplane.compose.conditions import READY, carries, status_of
 from modelplane.compose.contract import Child, ConditionTrue, Observed
 from modelplane.compose.kinds import MODEL_ENDPOINT, MODEL_REPLICA, manifest
@@ -115,6 +115,18 @@ def serves(replica: Child, observed: Mapping[str, Observed]) -> bool:
     if seen is None or not carries(seen.manifest.get("spec"), replica.manifest["spec"]):
         return False
     return _states(seen) == {Status.TRUE}
+
+
+def standing(replica: Child, observed: Mapping[str, Observed]) -> str:
+    """The reason by which a replica does not serve, in one word."""
+    seen = observed.get(replica.key)
+    if seen is None:
+        return "not created yet"
+    for type_ in (READY, ConditionType.ENDPOINT_ANSWERING):
+        condition = condition_of(seen.manifest, type_)
+        if condition is not None and condition.status is not Status.TRUE:
+            return condition.reason
+    return Reason.MODEL_STARTING
 
 
 def _states(seen: Observed) -> set[Status]:

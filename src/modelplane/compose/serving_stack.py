@@ -23,7 +23,7 @@ from modelplane.compose.contract import (
 )
 from modelplane.compose.kinds import INFERENCE_CLUSTER, NAMESPACE
 from modelplane.compose.stack.components import charts
-from modelplane.compose.stack.gateway import gateway_objects
+from modelplane.compose.stack.gateway import critical_pods_quota, gateway_objects
 
 ORPHANED = "Orphaned"
 """The stack has no InferenceCluster as its owner, so there is nowhere to install it."""
@@ -41,10 +41,9 @@ def compose(xr: Object, world: World) -> Composition:
         message = "no InferenceCluster owns this stack; stacks are composed, so delete it and let its cluster make one"
         return Composition.hold((), ready=false(READY, ORPHANED, message))
     listeners = [{"name": "http", "port": world.host.gateway_port(cluster), "protocol": "HTTP"}]
-    children: list[Child | Chart] = [
-        *charts(cluster, stack.spec.cloud),
-        *gateway_objects(cluster, stack.spec.gateway.class_name, listeners),
-    ]
+    gateways = gateway_objects(cluster, stack.spec.gateway.class_name, listeners)
+    # In the order in which a host should begin: placement waits for the gateway's address, and for nothing else here.
+    children: list[Child | Chart] = [*gateways, *charts(cluster, stack.spec.cloud), critical_pods_quota(cluster)]
     gateway = world.observed.get("gateway")
     address = (first_address(gateway.manifest) if gateway else None) or stack.status.gateway.address
     return Composition(

@@ -24,13 +24,12 @@ HAS_ADDRESS: Final = Cel("has(object.status) && has(object.status.addresses) && 
 
 
 def gateway_objects(cluster: str, class_name: str, listeners: Sequence[Object]) -> list[Child]:
-    """Namespace, proxy settings, class, gateway and quota, in the order in which they can be applied."""
+    """Namespace, proxy settings, class and gateway, in the order in which they can be applied."""
     children = {
         "gateway-namespace": manifest(NAMESPACE, SYSTEM_NAMESPACE),
         "gateway-proxy": _proxy(),
         "gateway-class": _gateway_class(class_name),
         "gateway": _gateway(class_name, listeners),
-        "dra-driver-critical-pods-quota": _critical_pods_quota(),
     }
     return [
         Child(
@@ -43,6 +42,25 @@ def gateway_objects(cluster: str, class_name: str, listeners: Sequence[Object]) 
         )
         for key, body in children.items()
     ]
+
+
+def critical_pods_quota(cluster: str) -> Child:
+    """Room for the device driver's pods, in the namespace that the driver's chart creates."""
+    # GKE refuses pods of these priority classes outside kube-system without a quota; elsewhere it only grants headroom.
+    spec = {
+        "hard": {"pods": "1000"},
+        "scopeSelector": {
+            "matchExpressions": [
+                {
+                    "operator": "In",
+                    "scopeName": "PriorityClass",
+                    "values": ["system-node-critical", "system-cluster-critical"],
+                }
+            ]
+        },
+    }
+    quota = manifest(RESOURCE_QUOTA, "allow-critical-pods", "dra-driver-nvidia-gpu", spec=spec)
+    return Child(key="dra-driver-critical-pods-quota", manifest=quota, target=cluster)
 
 
 def _proxy() -> Object:
@@ -69,20 +87,3 @@ def _gateway(class_name: str, listeners: Sequence[Object]) -> Object:
         "listeners": [{**listener, "allowedRoutes": everywhere} for listener in listeners],
     }
     return manifest(GATEWAY, CLUSTER_GATEWAY, SYSTEM_NAMESPACE, spec=spec)
-
-
-def _critical_pods_quota() -> Object:
-    # GKE refuses pods of these priority classes outside kube-system without a quota; elsewhere it only grants headroom.
-    spec = {
-        "hard": {"pods": "1000"},
-        "scopeSelector": {
-            "matchExpressions": [
-                {
-                    "operator": "In",
-                    "scopeName": "PriorityClass",
-                    "values": ["system-node-critical", "system-cluster-critical"],
-                }
-            ]
-        },
-    }
-    return manifest(RESOURCE_QUOTA, "allow-critical-pods", "dra-driver-nvidia-gpu", spec=spec)
