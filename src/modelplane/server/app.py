@@ -27,6 +27,7 @@ from modelplane.server.authz import Authorizer
 from modelplane.server.builtin import resource_types
 from modelplane.server.call import Backend
 from modelplane.server.registry import Registry
+from modelplane.server.reviews import REVIEWS
 from modelplane.server.store import Store
 from modelplane.server.tls import ensure_certificates
 
@@ -45,7 +46,8 @@ class Options:
     install_crds: bool = True
     """Whether to install the CustomResourceDefinitions that come with the project."""
     token_file: Path | None = None
-    reviews: Mapping[GVK, Review] = field(default_factory=dict)
+    reviews: Mapping[GVK, Review] = field(default_factory=lambda: REVIEWS)
+    """What schemas cannot say, by kind; those of the project's own kinds if nothing else is given."""
 
 
 class _Uvicorn(uvicorn.Server):
