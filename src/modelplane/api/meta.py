@@ -78,7 +78,7 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
 
     type: str
     status: Status
-    reason: str = ""
+    reason: Annotated[str, msgspec.Meta(extra={"required": True})] = ""
     """Ours always have one; other projects' conditions may lack it (a pod's Ready has none)."""
     message: str = ""
     last_transition_time: Annotated[str | None, msgspec.Meta(extra={"format": "date-time", "required": True})] = None
