@@ -124,6 +124,23 @@ async def stop(record: Record, *, grace: float = 5.0) -> bool:
         return False
 
 
+def descendants(pids: Iterable[int]) -> set[int]:
+    """The processes themselves and everything that they started, however deep."""
+    children: dict[int, list[int]] = {}
+    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=False).stdout
+    for line in listed.splitlines():
+        child, parent = line.split()
+        children.setdefault(int(parent), []).append(int(child))
+    found: set[int] = set()
+    waiting = list(pids)
+    while waiting:
+        pid = waiting.pop()
+        if pid not in found:
+            found.add(pid)
+            waiting += children.get(pid, [])
+    return found
+
+
 def memory(pids: Iterable[int]) -> int:
     """Bytes that the processes use together: proportional set size, or resident size where a system has none.
 

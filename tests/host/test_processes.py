@@ -72,3 +72,14 @@ def test_a_zombie_is_not_alive() -> None:
 )
 def test_memory_is_summed_over_what_runs(pids: list[int], reason: str) -> None:
     assert processes.memory(pids) > 1 << 20, reason
+
+
+async def test_descendants_are_found_however_deep(tmp_path: Path, eventually: Eventually) -> None:
+    nested = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import signal; signal.pause()'])"
+    record = processes.spawn((sys.executable, "-c", nested), log=tmp_path / "log")
+    await eventually(lambda: len(processes.descendants([record.pid])) == 2)
+    family = processes.descendants([record.pid])
+    assert record.pid in family
+    for pid in family:
+        os.kill(pid, 9)
+    await processes.ended(record)

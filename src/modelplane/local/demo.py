@@ -107,7 +107,8 @@ class Demo:
         self._heading(f"{QUESTIONS} requests through the one front door")
         address = await self._until("an address of the service", self._address)
         self._say(f'  curl {address}/v1/chat/completions -d \'{{"model": ..., "messages": [...]}}\'\n')
-        answered = [await self._question(str(address), number + 1) for number in range(QUESTIONS)]
+        model = (await ask.models(self._session, str(address)))[0]
+        answered = [await self._question(str(address), model, number + 1) for number in range(QUESTIONS)]
         self._say(f"\n{len(set(answered))} replicas answered, each naming its own pod.")
 
     async def _drain(self) -> None:
@@ -122,7 +123,8 @@ class Demo:
         (after,) = await self._until("the replica serving elsewhere", lambda: self._serving_away_from(before))
         self._say(f"It moved from {before} to {after}, and the address stayed the same:")
         address = await self._until("an answer from the other region", self._address)
-        await self._question(str(address), 1)
+        model = (await ask.models(self._session, str(address)))[0]
+        await self._question(str(address), model, 1)
 
     async def _shortfall(self) -> None:
         self._heading("Scale back to two while the region is drained: an honest shortfall")
@@ -171,12 +173,11 @@ class Demo:
     async def _taint(self, cluster: str, *, drain: bool) -> None:
         await set_taints(self._client, cluster, drain=drain)
 
-    async def _question(self, address: str, number: int) -> str:
-        model = (await ask.models(self._session, address))[0]
+    async def _question(self, address: str, model: str, number: int) -> str:
         completion = await ask.complete(self._session, address, model, f"question {number}")
         text = completion["choices"][0]["message"]["content"]
         self._say(f"  {number}: {text}")
-        return str(text)
+        return str(text).partition(":")[0]
 
     # --- what a step waits for ---------------------------------------------------------------------------------------
 
@@ -206,9 +207,10 @@ class Demo:
         return [r["spec"]["clusterName"] for r in replicas if not r["metadata"].get("deletionTimestamp")]
 
     async def _serving(self, wanted: int) -> bool:
-        """As many replicas and endpoints as wanted, all ready, and nothing left of earlier ones."""
+        """As many replicas and endpoints as wanted, all ready and routed to, and nothing left of earlier ones."""
         replicas, endpoints = await self._list(model_replica.KIND), await self._list(model_endpoint.KIND)
-        ready = all(is_true(obj, "Ready") for obj in (*replicas, *endpoints))
+        services = await self._list(model_service.KIND)
+        ready = all(is_true(obj, "Ready") for obj in (*replicas, *endpoints, *services))
         return ready and len(replicas) == len(endpoints) == wanted
 
     async def _serving_away_from(self, cluster: str) -> list[str]:
@@ -240,10 +242,10 @@ class Demo:
             services=await self._list(model_service.KIND),
         )
 
-    async def _pids(self) -> list[int]:
-        """Every process of the fleet: this one, the supervised ones, and those in sessions of their own."""
+    async def _pids(self) -> set[int]:
+        """Every process of the fleet: this one, the supervised ones, those in sessions of their own, and their children."""
         records = [processes.recall(path) for path in self._layout.root.glob("**/run/*.json")]
-        return sorted({os.getpid(), *(record.pid for record in records if record is not None)})
+        return processes.descendants({os.getpid(), *(record.pid for record in records if record is not None)})
 
 
 def _indent(text: str, prefix: str = "  ") -> str:
