@@ -72,7 +72,7 @@ class Fleet:
 
     def proxies(self) -> dict[str, processes.Record]:
         found = {}
-        for path in (self.data / "proxies").glob("*.process.json"):
+        for path in (self.data / "run").glob("*.json"):
             record = processes.recall(path)
             if record is not None:
                 found[path.name] = record

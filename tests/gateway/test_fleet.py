@@ -137,7 +137,7 @@ async def test_told_to_stop_it_ends_its_proxies(running: Fleet) -> None:
     assert len(records) == 2
     assert await running.stop() == 0
     assert not any(record.alive for record in records)
-    assert list((running.data / "proxies").glob("*.process.json")) == []
+    assert list((running.data / "run").glob("*.json")) == []
 
 
 async def test_a_gateway_that_is_deleted_takes_its_proxy_with_it(running: Fleet) -> None:

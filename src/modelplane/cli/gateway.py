@@ -28,6 +28,8 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     type=click.IntRange(0, 65535),
     default=80,
     show_default=True,
+    envvar="MODELPLANE_FRONT_DOOR_PORT",
+    show_envvar=True,
     help="The port that the front door takes if it can; 0 and a port that cannot be had mean a free one, which is kept.",
 )
 @click.option("--verbose", is_flag=True, help="Log what is done, not only what goes wrong.")

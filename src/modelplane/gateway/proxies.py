@@ -95,7 +95,7 @@ class EnvoyProcess:
         slug = hashlib.sha256(node.encode()).hexdigest()[:16]
         self.node = node
         self.admin = sockets / "proxies" / f"{slug}.admin"
-        self._record = directory / "proxies" / f"{slug}.process.json"
+        self._record = directory / "run" / f"{slug}.json"
         self._bootstrap = directory / "proxies" / f"{slug}.bootstrap.json"
         self._log = directory / "proxies" / f"{slug}.log"
         self._ads = ads
@@ -172,8 +172,8 @@ class EnvoyProcess:
 async def stop_leftovers(directory: Path, *, site: str = "", keep: Collection[str] = ()) -> None:
     """End the proxies that earlier gateway processes of this data directory left running: those of one site, or all,
     except the nodes in `keep`."""
-    for path in sorted((directory / "proxies").glob("*.process.json")):
-        described = path.with_name(path.name.replace(".process.", ".bootstrap."))
+    for path in sorted((directory / "run").glob("*.json")):
+        described = directory / "proxies" / f"{path.stem}.bootstrap.json"
         try:
             node: str = orjson.loads(described.read_bytes())["node"]["id"]
         except (OSError, orjson.JSONDecodeError):
