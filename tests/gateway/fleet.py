@@ -1,4 +1,4 @@
-"""Two Kubernetes APIs, a gateway process for both, and an engine: the way of a request from end to end."""
+"""Kubernetes APIs of a control cluster and of regions, a gateway process for all, an engine per region."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import aiohttp
+import orjson
 
 from modelplane import processes
 from modelplane.api.meta import Object, is_true
@@ -23,20 +24,25 @@ NAMESPACE = "modelplane-system"
 
 
 class Fleet:
-    """`start`, `kill` and `stop` the gateway process; `control` and `cluster` are the APIs."""
+    """`start`, `kill` and `stop` the gateway process; `control` and `clusters` are the APIs, `cluster` and `engine` those of
+    the first region."""
 
-    def __init__(self, directory: Path, control: FakeApi, cluster: FakeApi, engine: Backend) -> None:
+    def __init__(
+        self, directory: Path, control: FakeApi, clusters: dict[str, FakeApi], engines: dict[str, Backend]
+    ) -> None:
         self.directory = directory
         self.data = directory / "gateway"
         self.control = control
-        self.cluster = cluster
-        self.engine = engine
+        self.clusters = clusters
+        self.engines = engines
+        self.cluster, *_ = clusters.values()
+        self.engine, *_ = engines.values()
         self.process: asyncio.subprocess.Process | None = None
         self.http: aiohttp.ClientSession
 
     async def start(self) -> None:
         files = {}
-        for name, api in (("control", self.control), ("east", self.cluster)):
+        for name, api in (("control", self.control), *self.clusters.items()):
             files[name] = self.directory / f"{name}.kubeconfig"
             files[name].write_text(api.kubeconfig_text())
         self.process = await asyncio.create_subprocess_exec(
@@ -48,8 +54,7 @@ class Fleet:
             str(self.data),
             "--control",
             str(files["control"]),
-            "--cluster",
-            f"east={files['east']}",
+            *(f"--cluster={name}={files[name]}" for name in self.clusters),
             "--front-door-port",
             "0",
             stderr=(self.directory / "gateway.log").open("ab"),
@@ -70,6 +75,15 @@ class Fleet:
         async with asyncio.timeout(15):
             return await self.process.wait()
 
+    def proxy(self, region: str) -> processes.Record:
+        """The proxy of a region's gateway, or of the front door for "control"."""
+        for path in (self.data / "proxies").glob("*.bootstrap.json"):
+            if orjson.loads(path.read_bytes())["node"]["id"].startswith(f"{region}/"):
+                record = processes.recall(self.data / "run" / path.name.replace(".bootstrap", ""))
+                assert record is not None
+                return record
+        raise AssertionError(f"{region} has no proxy")
+
     def proxies(self) -> dict[str, processes.Record]:
         found = {}
         for path in (self.data / "run").glob("*.json"):
@@ -84,32 +98,35 @@ class Fleet:
                 await api.put(obj)
 
     async def deploy(self) -> None:
-        """A front door, a cluster gateway, one replica, and the service that leads there."""
-        await self.put(
-            self.cluster,
-            make.gateway_class("envoy", CLUSTER_GATEWAY),
-            make.gateway("inference-gateway", "envoy", name="http", port=80),
-            make.pool("mock-pool", 8000, serving="mock-demo-49b71"),
-            make.pod("engine", host_port=f"127.0.0.1:{self.engine.port}", serving="mock-demo-49b71"),
-            make.route(
-                "mock-demo-49b71",
-                make.rule(
-                    "/ml-team/mock-demo-49b71/",
-                    {"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": "mock-pool"},
-                    filters=[make.rewrite("/")],
-                    timeouts={"request": "0s"},
+        """A front door, and in every region a cluster gateway and a replica; one service that leads to them all."""
+        refs: list[Object] = []
+        for region, api in self.clusters.items():
+            replica = f"mock-{region}"
+            await self.put(
+                api,
+                make.gateway_class("envoy", CLUSTER_GATEWAY),
+                make.gateway("inference-gateway", "envoy", name="http", port=80),
+                make.pool("mock-pool", 8000, serving=replica),
+                make.pod("engine", host_port=f"127.0.0.1:{self.engines[region].port}", serving=replica),
+                make.route(
+                    replica,
+                    make.rule(
+                        f"/ml-team/{replica}/",
+                        {"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": "mock-pool"},
+                        filters=[make.rewrite("/")],
+                        timeouts={"request": "0s"},
+                    ),
+                    gateway="inference-gateway",
                 ),
-                gateway="inference-gateway",
-            ),
-        )
-        address = await self.address(self.cluster, "inference-gateway")
-        host, _, port = address.partition(":")
+            )
+            host, _, port = (await self.address(api, "inference-gateway")).partition(":")
+            await self.put(self.control, make.service(replica, (host, int(port)), health="/health"))
+            refs.append(make.ref(replica, f"/ml-team/{replica}/"))
         await self.put(
             self.control,
             make.gateway_class(),
             make.gateway(),
-            make.service("mock-demo", (host, int(port)), health="/health"),
-            make.route("mock", make.rule("/ml-team/mock/", make.ref("mock-demo", "/ml-team/mock-demo-49b71/"))),
+            make.route("mock", make.rule("/ml-team/mock/", *refs)),
         )
 
     async def address(self, api: FakeApi, name: str) -> str:
@@ -135,11 +152,13 @@ class Fleet:
 
 
 @contextlib.asynccontextmanager
-async def fleet(directory: Path) -> AsyncIterator[Fleet]:
-    engine = await Backend("engine").start()
-    async with FakeApi() as control, FakeApi() as cluster, aiohttp.ClientSession() as http:
-        made = Fleet(directory, control, cluster, engine)
-        made.http = http
+async def fleet(directory: Path, *regions: str) -> AsyncIterator[Fleet]:
+    async with contextlib.AsyncExitStack() as stack:
+        control = await stack.enter_async_context(FakeApi())
+        clusters = {region: await stack.enter_async_context(FakeApi()) for region in regions}
+        engines = {region: await Backend(region).start() for region in regions}
+        made = Fleet(directory, control, clusters, engines)
+        made.http = await stack.enter_async_context(aiohttp.ClientSession())
         await made.start()
         try:
             yield made
@@ -148,4 +167,5 @@ async def fleet(directory: Path) -> AsyncIterator[Fleet]:
                 await made.stop()
             for record in made.proxies().values():
                 await processes.stop(record)
-            await engine.stop()
+            for engine in engines.values():
+                await engine.stop()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from modelplane import processes
@@ -17,7 +19,7 @@ from tests.gateway.rig import until
 
 @pytest.fixture
 async def running(tmp_path: Path):
-    async with fleet(tmp_path) as made:
+    async with fleet(tmp_path, "east") as made:
         yield made
 
 
@@ -34,7 +36,7 @@ async def test_a_request_goes_through_the_front_door_and_the_cluster_gateway_to_
 async def test_every_object_says_how_it_is(running: Fleet) -> None:
     await running.deploy()
     await until(lambda: _accepted(running, "control", "mock"))
-    await until(lambda: _accepted(running, "east", "mock-demo-49b71"))
+    await until(lambda: _accepted(running, "east", "mock-east"))
     for api, name, class_ in (
         (running.control, "modelplane", "traefik"),
         (running.cluster, "inference-gateway", "envoy"),
@@ -66,7 +68,7 @@ async def test_a_status_is_written_once_and_leaves_other_controllers_words_alone
     route = running.control.find("HTTPRoute", "mock", "ml-team")
     assert route is not None
     await running.control.put({**route, "status": {"parents": [foreign, *route["status"]["parents"]]}})
-    await running.control.put(make.route("second", make.rule("/second", make.ref("mock-demo"))))
+    await running.control.put(make.route("second", make.rule("/second", make.ref("mock-east"))))
     await until(lambda: _accepted(running, "control", "second"))
     writes = [path for method, path in running.control.requests if method == "PATCH"]
     # A class and a Gateway that is first being started, then programmed, then has a second route; each route once.
@@ -86,7 +88,7 @@ async def test_the_front_door_serves_while_both_apis_are_down_and_follows_them_a
     assert all([await running.answers(url) for _ in range(20)])
     await running.control.start()
     await running.cluster.start()
-    moved = make.route("mock", make.rule("/ml-team/moved/", make.ref("mock-demo", "/ml-team/mock-demo-49b71/")))
+    moved = make.route("mock", make.rule("/ml-team/moved/", make.ref("mock-east", "/ml-team/mock-east/")))
     await running.control.put(moved)
     await until(lambda: running.answers(url.replace("/mock", "/moved")))
 
@@ -108,7 +110,7 @@ async def test_killed_the_gateway_process_leaves_its_proxies_serving_and_adopts_
     running.control.hang = running.cluster.hang = False
     await running.control.disconnect()
     await running.cluster.disconnect()
-    added = make.route("added", make.rule("/ml-team/added/", make.ref("mock-demo", "/ml-team/mock-demo-49b71/")))
+    added = make.route("added", make.rule("/ml-team/added/", make.ref("mock-east", "/ml-team/mock-east/")))
     await running.control.put(added)
     await until(lambda: running.answers(url.replace("/mock", "/added")))
     assert running.proxies() == before
@@ -156,7 +158,7 @@ async def test_a_gateway_that_is_deleted_takes_its_proxy_with_it(running: Fleet)
 async def test_a_second_process_on_one_data_directory_is_refused(running: Fleet) -> None:
     await running.deploy()
     await running.url()
-    second = Fleet(running.directory, running.control, running.cluster, running.engine)
+    second = Fleet(running.directory, running.control, running.clusters, running.engines)
     await second.start()
     assert second.process is not None
     assert await second.process.wait() == 1
@@ -177,3 +179,50 @@ async def test_a_proxy_left_by_a_deleted_gateway_is_ended_by_the_next_start(runn
     await until(lambda: len(running.proxies()) == 1)
     (kept,) = running.proxies().values()
     assert processes.start_time(kept.pid) == kept.started
+
+
+async def test_under_steady_load_the_death_of_a_region_s_gateway_or_engine_fails_no_request(tmp_path: Path) -> None:
+    async with fleet(tmp_path, "east", "west") as running:
+        await running.deploy()
+        url = await running.url()
+        for region in ("east", "west"):
+            await until(lambda region=region: _reaches(running, url, region))
+        failed: list[object] = []
+        done = asyncio.Event()
+        answered = 0
+
+        async def ask() -> None:
+            nonlocal answered
+            try:
+                async with running.http.post(f"{url}/v1/chat/completions", data=b"{}") as response:
+                    if response.status != 200:
+                        failed.append((response.status, await response.text()))
+            except aiohttp.ClientError as error:
+                failed.append(error)
+            answered += 1
+
+        async def load() -> None:
+            async with asyncio.TaskGroup() as group:
+                while not done.is_set():
+                    group.create_task(ask())
+                    await asyncio.sleep(0.02)
+
+        asking = asyncio.create_task(load())
+        before = running.proxy("east")
+        os.kill(before.pid, signal.SIGKILL)
+        await until(lambda: len(running.proxies()) == 3 and running.proxy("east") != before)
+        await until(lambda: _reaches(running, url, "east"))
+        east = running.engines["east"]
+        await east.stop()
+        mark = answered
+        await until(lambda: answered > mark + 40)
+        await east.start(east.port)
+        await until(lambda: _reaches(running, url, "east"))
+        done.set()
+        await asking
+        assert failed == []
+
+
+async def _reaches(running: Fleet, url: str, region: str) -> bool:
+    async with running.http.get(f"{url}/v1/models") as response:
+        return response.status == 200 and (await response.json())["name"] == region
