@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import logging
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, Final
 
 from modelplane.errors import BadBody, ModelplaneError, Refusal
 from modelplane.server import refusals
 from modelplane.server.call import Answer, Backend, Stream
+from modelplane.server.impersonation import impersonated
 from modelplane.server.request import MAX_BODY, Media, Query, Request, locate
 from modelplane.server.router import Router, refused
 
@@ -34,20 +35,25 @@ class Application:
                 await receive()
                 await send({"type": "websocket.close", "code": 1000})
             return
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        listed = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
+        headers = dict(listed)
         query = Query(scope["query_string"].decode("latin-1"))
         path = scope.get("raw_path", b"").decode("latin-1") or scope["path"]
         method: str = scope["method"]
         request = Request(method, locate(method, path, query), query, headers, b"")
-        found = await self._answer(request, receive)
+        found = await self._answer(
+            request, receive, listed if any(name.startswith("impersonate-") for name in headers) else ()
+        )
         if isinstance(found, Stream):
             await self._stream(found, request, receive, send)
         else:
             await _send_whole(found, request, send, head=method == "HEAD")
 
-    async def _answer(self, request: Request, receive: Receive) -> Answer | Stream:
+    async def _answer(self, request: Request, receive: Receive, headers: Sequence[tuple[str, str]]) -> Answer | Stream:
         try:
             request.user = self._backend.authenticator.user(request.headers.get("authorization", ""))
+            if headers:
+                request.user = impersonated(request.user, headers, self._backend.authorizer)
             if request.method not in ("GET", "HEAD"):
                 request.body = await _read(receive)
             return await self._router.answer(request)
@@ -104,10 +110,10 @@ async def _read(receive: Receive) -> bytes:
     return b"".join(parts)
 
 
-def _headers(request: Request, type_: str) -> list[tuple[bytes, bytes]]:
+def _headers(request: Request, type_: str, *, cached: bool = False) -> list[tuple[bytes, bytes]]:
     headers = [
         (b"content-type", type_.encode()),
-        (b"cache-control", b"no-cache, private"),
+        *(() if cached else ((b"cache-control", b"no-cache, private"),)),
         (b"audit-id", str(uuid.uuid4()).encode()),
     ]
     for text in request.warnings:
@@ -121,7 +127,7 @@ def _quotable(text: str) -> bytes:
 
 
 async def _send_whole(found: Answer, request: Request, send: Send, *, head: bool) -> None:
-    headers = _headers(request, found.type)
+    headers = _headers(request, found.type, cached="Cache-Control" in found.headers)
     headers += [(name.lower().encode(), value.encode()) for name, value in found.headers.items()]
     headers.append((b"content-length", str(len(found.body)).encode()))
     await send({"type": "http.response.start", "status": found.code, "headers": headers})

@@ -7,6 +7,7 @@ from typing import Final
 
 from modelplane.errors import Refusal
 from modelplane.server import access, authz, deleting, patching, reading, refusals, subresources, watching, writing
+from modelplane.server.apidocs import ApiDocs
 from modelplane.server.call import Answer, Backend, Call, Stream, rendered
 from modelplane.server.discovery import Discovery, version
 from modelplane.server.objects import encode
@@ -23,6 +24,7 @@ class Router:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._discovery = Discovery(backend.registry)
+        self._docs = ApiDocs(backend.registry)
 
     async def answer(self, request: Request) -> Answer | Stream:
         """Raises Refusal for everything that goes wrong on purpose."""
@@ -49,7 +51,8 @@ class Router:
         if path == "/version":
             return Answer(200, encode(version()))
         accept = request.headers.get("accept", "")
-        found = self._discovery.answer(path, accept)
+        encoding = request.headers.get("accept-encoding", "")
+        found = self._discovery.answer(path, accept) or self._docs.answer(path, request.query, encoding)
         if found is None and path == "/":
             roots = ["/api", "/api/v1", "/apis", *HEALTH, "/openapi/v3", "/version"]
             return Answer(200, encode({"paths": roots}))
