@@ -16,7 +16,7 @@ import msgspec
 
 from modelplane.api.meta import Object
 from modelplane.control.caches import Caches
-from modelplane.control.charts import DEPLOYED, DIGEST, SECRET, ChartInstaller
+from modelplane.control.charts import DEPLOYED, DIGEST, SECRET, ChartInstaller, revision_of
 from modelplane.control.ownership import Owner, Ref, control_plane_of, owner_labels, owner_uid
 from modelplane.control.projection import body
 from modelplane.control.want import FIRST, NAMESPACE, Want, digest
@@ -38,6 +38,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     object: Object | None = None
     """As the server has it now, as far as known."""
     changed: bool = False
+    made: bool = False
+    """It was not there before this pass."""
     lost: str = ""
     blocked: str = ""
     error: Exception | None = None
@@ -58,17 +60,23 @@ class Applier:
         """Namespaces and definitions first, then everything else at once. Errors are in the outcomes."""
         first = [want for want in wanted if want.ref.gvk in FIRST]
         rest = [want for want in wanted if want.ref.gvk not in FIRST]
-        outcomes = await asyncio.gather(*(self._guarded(owner, want) for want in first))
-        return [*outcomes, *await asyncio.gather(*(self._guarded(owner, want) for want in rest))]
+        outcomes = await asyncio.gather(*(self._guarded(owner, want, frozenset()) for want in first))
+        empty = frozenset(
+            (o.want.ref.cluster, o.want.ref.name) for o in outcomes if o.made and o.want.ref.gvk == NAMESPACE
+        )
+        return [*outcomes, *await asyncio.gather(*(self._guarded(owner, want, empty) for want in rest))]
 
     def forget(self, ref: Ref) -> None:
         """The object is gone, or to be written again whatever is remembered."""
         self._applied.pop(ref, None)
 
-    async def _guarded(self, owner: Owner, want: Want) -> Outcome:
+    async def _guarded(self, owner: Owner, want: Want, empty: frozenset[tuple[str, str]]) -> Outcome:
+        """``empty`` are namespaces (cluster, name) that this very pass has made: nothing can be in them."""
         try:
             async with self._slots:
-                return await (self._chart(owner, want) if want.chart is not None else self._object(owner, want))
+                if want.chart is not None:
+                    return await self._chart(owner, want)
+                return await self._object(owner, want, known_absent=(want.ref.cluster, want.ref.namespace) in empty)
         except Unreachable as error:
             return Outcome(
                 want=want, object=self._caches.child(want.ref), lost=str(error), blocked=str(error), error=error
@@ -89,12 +97,12 @@ class Applier:
 
     # --- objects ---------------------------------------------------------------------------------------------------
 
-    async def _object(self, owner: Owner, want: Want) -> Outcome:
+    async def _object(self, owner: Owner, want: Want, *, known_absent: bool) -> Outcome:
         client = self._client(want)
         if isinstance(client, Outcome):
             return client
         found = self._caches.child(want.ref)
-        if found is None:
+        if found is None and not known_absent and not self._caches.sees_all(want.ref):
             found = await _live(client, want.ref)
         if found is not None:
             if not self._ours(found, owner, want):
@@ -109,7 +117,7 @@ class Applier:
         applied = await client.apply(want.manifest)
         self._applied[want.ref] = (want.digest, digest(body(applied)))
         self._caches.settle(want.ref.target, applied)
-        return Outcome(want=want, object=applied, changed=_moved(found, applied))
+        return Outcome(want=want, object=applied, changed=_moved(found, applied), made=found is None)
 
     def _unchanged(self, want: Want, found: Object) -> bool:
         return self._applied.get(want.ref) == (want.digest, digest(body(found)))
@@ -195,11 +203,11 @@ def release_secret(caches: Caches, ref: Ref) -> Object | None:
         if secret["metadata"].get("namespace") == ref.namespace
         and secret["metadata"]["labels"].get("status") == DEPLOYED
     ]
-    return max(revisions, key=lambda secret: int(secret["metadata"]["labels"].get("version") or 0), default=None)
+    return max(revisions, key=revision_of, default=None)
 
 
 async def _live(client: Client, ref: Ref) -> Object | None:
-    """Straight from the server: caches do not see what is not labelled as ours."""
+    """Straight from the server: label-filtered caches do not see what is not ours."""
     try:
         return await client.get(ref.gvk, ref.name, ref.namespace or None)
     except NotFound:

@@ -279,18 +279,9 @@ class Caches:
     def child(self, ref: Ref) -> Object | None:
         return self.children_of(ref.target, ref.gvk).informer.get(Key(ref.namespace, ref.name))
 
-    def child_current(self, ref: Ref) -> bool:
-        """Whether `child` can be believed: the cache is whole and the stream is up."""
-        if self.lost(ref.target) is not None:
-            return False
-        informer = self.children_of(ref.target, ref.gvk).informer
-        return informer.synced.is_set() and (informer.error is None or ref.target is None)
-
-    def child_missing_kind(self, ref: Ref) -> bool:
-        """The cluster does not serve the kind, so it has no such object."""
-        return self.lost(ref.target) is None and isinstance(
-            self.children_of(ref.target, ref.gvk).informer.error, NotFound
-        )
+    def sees_all(self, ref: Ref) -> bool:
+        """Whether `child` would show an object of anybody: the kind is watched whole, and the stream is up."""
+        return ref.target is None and ref.gvk not in NARROW and self.watch(None, ref.gvk).informer.healthy
 
     def stale_since(self, ref: Ref) -> str | None:
         """When the child was last seen for sure, if it cannot be seen now."""

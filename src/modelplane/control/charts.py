@@ -52,20 +52,29 @@ class SimulatedCharts:
 
     async def install(self, client: Client, chart: Chart, labels: Mapping[str, str], digest: str) -> str:
         await self._namespace(client, chart.namespace)
+        try:
+            await client.create(self._secret(chart, 1, labels, digest))
+        except AlreadyExists:
+            if not await self._upgrade(client, chart, labels, digest):
+                return ""
+        return (
+            f"chart {chart.name} {chart.version} is recorded as release {chart.release} only: "
+            "a simulated cluster has this controller built in, and the version and values have no meaning there"
+        )
+
+    async def _upgrade(self, client: Client, chart: Chart, labels: Mapping[str, str], digest: str) -> bool:
+        """A new revision beside the old ones, unless the newest is what is wanted."""
         revisions = await self._revisions(client, chart.namespace, chart.release)
-        newest = max(revisions, key=lambda secret: int(secret["metadata"]["labels"].get("version") or 0), default=None)
+        newest = max(revisions, key=revision_of, default=None)
         if newest is not None and newest["metadata"]["labels"].get(DIGEST) == digest:
-            return ""
-        revision = max((int(secret["metadata"]["labels"].get("version") or 0) for secret in revisions), default=0) + 1
+            return False
+        revision = 1 + (revision_of(newest) if newest is not None else 0)
         await client.create(self._secret(chart, revision, labels, digest))
         for secret in revisions:
             if secret["metadata"]["labels"].get("status") == DEPLOYED:
                 superseded = {"metadata": {"labels": {"status": "superseded"}}}
                 await client.patch(SECRET, secret["metadata"]["name"], chart.namespace, superseded)
-        return (
-            f"chart {chart.name} {chart.version} is recorded as release {chart.release} only: "
-            "a simulated cluster has this controller built in, and the version and values have no meaning there"
-        )
+        return True
 
     async def uninstall(self, client: Client, namespace: str, release: str) -> None:
         for secret in await self._revisions(client, namespace, release):
@@ -97,6 +106,11 @@ class SimulatedCharts:
             },
             "data": {"release": encode(release_document(chart, revision, self._clock()))},
         }
+
+
+def revision_of(secret: Object) -> int:
+    """The revision that a release Secret holds."""
+    return int(secret["metadata"]["labels"].get("version") or 0)
 
 
 def release_document(chart: Chart, revision: int, now: str) -> dict[str, Any]:
