@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -290,14 +290,6 @@ class Caches:
             return lost.since or self._clock()
         watch = self.children_of(ref.target, ref.gvk)
         return watch.failed_since if watch.informer.error is not None and ref.target is not None else None
-
-    def owned(self, uid: str) -> Mapping[Ref, Object]:
-        """Everything anywhere that names the owner, as far as caches know."""
-        found: dict[Ref, Object] = {}
-        for slot, watch in self._watches.items():
-            for obj in watch.by_owner.get(uid, {}).values():
-                found[Ref.of(obj, slot.cluster)] = obj
-        return found
 
     def settle(self, cluster: str | None, obj: Object) -> None:
         """Take over what a write of ours returned, where a cache already knows the object."""

@@ -136,7 +136,12 @@ class Reconciler:
             self.queue.add(holder)
 
     def _fresh(self, cluster: str | None, kind: GVK | None) -> None:
-        """A cache became ready, was lost, or came back: whoever reads there or has children there looks again."""
+        """A cache became ready, was lost, or came back: whoever reads there or has children there looks again. After an outage of
+        the control cluster that is everybody, since passes failed meanwhile."""
+        if cluster is None and kind in self._composers and self.started.is_set():
+            for parent in self._book.parents.values():
+                if parent.kind == kind:
+                    self.queue.add(parent)
         for reader in self._book.index.readers_at(cluster, kind):
             self.queue.add(reader)
         for holder in self._book.inventories.at(cluster or "", kind):
