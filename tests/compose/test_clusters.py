@@ -118,25 +118,38 @@ def test_a_bad_kubeconfig_secret_is_named_with_its_key(
 
 
 LOST = [
-    ("the network is gone", "Unreachable"),
-    ("the token expired", "Unauthorized"),
-    ("the kubeconfig runs a program", "CredentialRefused"),
+    (
+        "the network is gone",
+        "Unreachable",
+        "check the network, and the server address in Secret modelplane-system/eu-kubeconfig",
+    ),
+    (
+        "the token expired",
+        "Unauthorized",
+        "renew the credentials in Secret modelplane-system/eu-kubeconfig key kubeconfig",
+    ),
+    (
+        "the kubeconfig runs a program",
+        "CredentialRefused",
+        "check Secret modelplane-system/eu-kubeconfig key kubeconfig",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("reason", "code"), LOST, ids=[case[0] for case in LOST])
-def test_losing_a_cluster_changes_conditions_and_no_object(reason: str, code: str) -> None:
+@pytest.mark.parametrize(("reason", "code", "words"), LOST, ids=[case[0] for case in LOST])
+def test_losing_a_cluster_changes_conditions_and_no_object(reason: str, code: str, words: str) -> None:
     fleet = registered()
     fleet.settle()
     cluster = fleet.get(INFERENCE_CLUSTER, "eu")
     before = {key: value for key, value in cluster["status"].items() if key != "conditions"}
     remote = dict(fleet.stores["eu"])
-    fleet.unavailable["eu"] = Unavailable(code, "2026-01-01T00:00:00Z", "do this")
+    fleet.unavailable["eu"] = Unavailable(code, "2026-01-01T00:00:00Z", "it broke")
     fleet.settle()
     cluster = fleet.get(INFERENCE_CLUSTER, "eu")
     status, seen, message = fleet.condition(cluster, "Reachable")
     assert (status, seen) == ("False", code)
-    assert "do this" in message
+    assert "it broke" in message
+    assert words in message
     assert fleet.condition(cluster, "Ready")[:2] == ("False", code)
     assert fleet.condition(stack_of(fleet), "Ready")[:2] == ("Unknown", code)
     assert {key: value for key, value in cluster["status"].items() if key != "conditions"} == before

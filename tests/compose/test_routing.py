@@ -283,6 +283,7 @@ def test_a_service_without_endpoints_keeps_its_address_and_says_why_it_is_not_re
         status, _, message = fleet.condition(service, type_)
         assert status == "False"
         assert "modelplane.ai/deployment=mock-demo" in message
+    assert fleet.condition(service, "Ready")[1] == "NoEndpoints"
     assert "backendRefs" not in rule_of(fleet)
 
 

@@ -95,7 +95,7 @@ def compose(xr: Object, world: World) -> Composition:
         events=()
         if resolved.status == "True"
         else (Event(type="Warning", reason=resolved.reason, message=resolved.message),),
-        ready=true(READY, AVAILABLE) if routing.status == "True" else false(READY, routing.reason, routing.message),
+        ready=_ready(resolved, routing),
     )
 
 
@@ -258,3 +258,11 @@ def _routing(world: World, address: str | None, backends: Sequence[Object], reso
     if route is None or not route.ready:
         return false(type_, Reason.CONFIGURING, "the front door has not accepted the route yet")
     return true(type_, Reason.ROUTE_CONFIGURED)
+
+
+def _ready(resolved: Condition, routing: Condition) -> Condition:
+    """True when the front door carries the route; else what stands in the way first."""
+    if routing.status == "True":
+        return true(READY, AVAILABLE)
+    first = routing if routing.reason == Reason.WAITING_FOR_GATEWAY or resolved.status == "True" else resolved
+    return false(READY, first.reason, first.message)

@@ -7,12 +7,19 @@ a word; each lack is a condition here that names it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from modelplane.api.inference_cluster import ConditionType, KubeconfigRef, NodePool, Reason
 from modelplane.api.labels import POOL
 from modelplane.api.meta import SYSTEM_NAMESPACE, Condition, Object
 from modelplane.compose.conditions import false, true, unknown
 from modelplane.compose.contract import Absent, Answer, Found, FoundAll, Unavailable
+
+_TURN: Final[Mapping[str, str]] = {
+    Reason.UNREACHABLE: "check the network, and the server address in",
+    Reason.UNAUTHORIZED: "renew the credentials in",
+}
+"""What a person does about a reason, up to the name of the Secret."""
 
 
 def reachable(cluster: str, ref: KubeconfigRef, secret: Answer, remote: Answer) -> Condition:
@@ -31,8 +38,12 @@ def reachable(cluster: str, ref: KubeconfigRef, secret: Answer, remote: Answer) 
             f"{where} has no key {ref.key}; add it, or set spec.cluster.existing.secretRef.key to the one that has the kubeconfig",
         )
     if isinstance(remote, Unavailable):
-        hint = remote.message or f"check the API server that {where} key {ref.key} points at"
-        return false(ConditionType.REACHABLE, remote.reason, f"{cluster} is out of reach since {remote.since}: {hint}")
+        key = f"{where} key {ref.key}"
+        hint = f"; {_TURN.get(remote.reason, 'check')} {key}" if where not in remote.message else ""
+        why = f": {remote.message}" if remote.message else ""
+        return false(
+            ConditionType.REACHABLE, remote.reason, f"{cluster} is out of reach since {remote.since}{why}{hint}"
+        )
     if isinstance(remote, FoundAll):
         return true(ConditionType.REACHABLE, Reason.ANSWERING)
     return unknown(ConditionType.REACHABLE, Reason.PROVISIONING, f"{cluster} has not answered yet")
