@@ -15,6 +15,7 @@ from pathlib import Path
 import yaml
 
 from modelplane.api.definitions import composite_resource_definition, custom_resource_definition
+from modelplane.api.editor import json_schema
 from modelplane.api.kinds import AGENT_DEFINITIONS, DEFINITIONS
 from modelplane.api.meta import Object
 from modelplane.api.reference import index, page
@@ -28,6 +29,7 @@ FOREIGN = API / "foreign"
 BUNDLE = API / "bundle" / "crds.json"
 XRDS = API / "xrds"
 ROLES = API / "roles"
+EDITORS = ROOT / "schemas"
 PAGES = ROOT / "docs" / "reference"
 EXAMPLES = ROOT / "examples"
 HEADER = "# Generated from the types in modelplane.api by `make generate`; do not edit.\n"
@@ -72,6 +74,8 @@ def files() -> dict[Path, str]:
             name = f"{definition.resource.gvk.group}_{definition.resource.plural}.yaml"
             made[XRDS / name] = to_yaml(composite_resource_definition(definition, describe))
         kind = definition.resource.gvk.kind
+        text = json.dumps(json_schema(definition, describe), ensure_ascii=False, indent=1)
+        made[EDITORS / f"{kind.lower()}_{definition.resource.gvk.version}.json"] = f"{text}\n"
         made[PAGES / f"{kind.lower()}.md"] = MARK + page(definition, describe, example(kind))
     made[PAGES / "README.md"] = MARK + index(DEFINITIONS, describe)
     made[ROLES / "roles.yaml"] = to_yaml(*cluster_roles(DEFINITIONS))
