@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ async def run_cluster(cluster: Cluster, data_dir: Path, port: int, *, host: str 
     """Run until cancelled, or until the API server ends. Raises PermanentError when it cannot start."""
     from modelplane.server.app import Options, start
 
-    server = await start(Options(data_dir=data_dir, host=host, port=port))
+    server = await start(Options(data_dir=data_dir, host=host, port=port, install_crds=False, crds=_kinds()))
     log.info("cluster %s serves %s", cluster.name, server.url)
     try:
         async with asyncio.TaskGroup() as group:
@@ -34,6 +35,12 @@ async def run_cluster(cluster: Cluster, data_dir: Path, port: int, *, host: str 
             group.create_task(_settle())
     finally:
         await server.stop()
+
+
+def _kinds() -> list[Path]:
+    """What an inference cluster serves beside Kubernetes: other projects' kinds and our agent's, but not the control plane's."""
+    root = Path(str(resources.files("modelplane.api")))
+    return [root / "foreign", *sorted((root / "crds").glob("agent.*.yaml"))]
 
 
 async def _whole(kubeconfig: Path, cluster: Cluster, data_dir: Path) -> None:
@@ -51,7 +58,7 @@ async def _whole(kubeconfig: Path, cluster: Cluster, data_dir: Path) -> None:
     async def nodes(client: Client, caches: Caches) -> None:
         from modelplane.local.nodes.service import NodeRuntime
 
-        await NodeRuntime(client, caches, cluster, data_dir / "nodes").run()
+        await NodeRuntime(client, caches, cluster, data_dir / "nodes", tls=data_dir).run()
 
     await run_parts(kubeconfig, "cluster", (nodes, scheduler, controllers))
 

@@ -129,7 +129,7 @@ def from_files(paths: Sequence[Path]) -> list[Object]:
         )
         for file in files:
             try:
-                documents = list(yaml.safe_load_all(file.read_text()))
+                documents = list(yaml.load_all(file.read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
             except yaml.YAMLError as error:
                 raise PermanentError(f"{file} is not YAML: {error}") from error
             found += [d for d in documents if isinstance(d, dict) and d.get("kind") == KIND.kind]

@@ -98,17 +98,17 @@ class Source:
 class LogServer:
     """Serves logs of the containers that `find(namespace, pod, container)` knows."""
 
-    def __init__(self, find: Callable[[str, str, str], Source | str], directory: Path) -> None:
+    def __init__(self, find: Callable[[str, str, str], Source | str], certificate: Path, key: Path) -> None:
         self._find = find
-        self._directory = directory
+        self._certificate = certificate
+        self._key = key
         self._open: set[Connection] = set()
         self._server: asyncio.Server | None = None
 
     async def start(self, port: int = 0) -> int:
         """Listen on loopback; the port. A wanted port that is taken is replaced by a free one."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        certificate, key = self._certificate()
-        context.load_cert_chain(certificate, key)
+        context.load_cert_chain(self._certificate, self._key)
         loop = asyncio.get_running_loop()
 
         def connect() -> Connection:
@@ -181,36 +181,3 @@ class LogServer:
             if over:
                 return
             await asyncio.sleep(POLL)
-
-    def _certificate(self) -> tuple[Path, Path]:
-        """A self-signed certificate, made once per data directory."""
-        certificate, key = self._directory / "logs.crt", self._directory / "logs.key"
-        if certificate.exists() and key.exists():
-            return certificate, key
-        from cryptography import x509
-        from cryptography.hazmat.primitives import hashes, serialization
-        from cryptography.hazmat.primitives.asymmetric import ec
-        from cryptography.x509.oid import NameOID
-
-        private = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "modelplane-nodes")])
-        now = clock.now()
-        made = (
-            x509.CertificateBuilder()
-            .subject_name(name)
-            .issuer_name(name)
-            .public_key(private.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(days=1))
-            .not_valid_after(now + datetime.timedelta(days=3650))
-            .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-            .sign(private, hashes.SHA256())
-        )
-        key.touch(0o600)
-        key.write_bytes(
-            private.private_bytes(
-                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-            )
-        )
-        certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-        return certificate, key

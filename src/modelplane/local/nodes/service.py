@@ -19,12 +19,14 @@ from modelplane.local.nodes.logs import LogServer, Source
 from modelplane.local.nodes.records import PodRecord, Records
 from modelplane.local.nodes.registration import Registration
 from modelplane.local.nodes.worker import Host, Worker
+from modelplane.server.tls import ensure_certificates
 
 log = logging.getLogger(__name__)
 
 
 class NodeRuntime:
-    """All nodes of one cluster. `data_dir` keeps what has to survive; `network` is a CIDR for pods where loopback will not do."""
+    """All nodes of one cluster. `data_dir` keeps what has to survive; `network` is a CIDR for pods where loopback
+    will not do, `tls` a directory with the serving certificate of somebody else, for logs."""
 
     def __init__(
         self,
@@ -34,6 +36,7 @@ class NodeRuntime:
         data_dir: Path,
         *,
         network: str | None = None,
+        tls: Path | None = None,
         first_delay: float = 10.0,
     ) -> None:
         self._client = client
@@ -46,7 +49,8 @@ class NodeRuntime:
         self._records = Records(data_dir / "pods")
         self._events = Events(client, "kubelet")
         self._forge = Forge()
-        self._logs = LogServer(self._log_source, data_dir)
+        self._tls = tls or data_dir / "tls"
+        self._logs = LogServer(self._log_source, self._tls / "serving.crt", self._tls / "serving.key")
         self._nodes: set[str] = set()
         self._workers: dict[str, Worker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -65,6 +69,8 @@ class NodeRuntime:
     async def run(self) -> None:
         """Run until cancelled; engines live on."""
         remembered = self._directory / "log-port"
+        self._tls.mkdir(exist_ok=True)
+        await asyncio.to_thread(ensure_certificates, self._tls, [])
         port = await self._logs.start(int(remembered.read_text()) if remembered.exists() else 0)
         remembered.write_text(str(port))
         plans = inventory.plan(self._cluster, log_port=port)
