@@ -81,12 +81,13 @@ class _Planning:
         self.removed.append(Removal(replica.key.name, replica.cluster, replica.index, reason, message))
 
     def scale_down(self) -> None:
-        """Drop first what does not serve, then from the fullest cluster, the later name, the highest index."""
+        """Drop first what is being deleted or does not serve, then from the fullest cluster, the later name, the highest index."""
         while len(self.kept) > self.request.replicas:
             counts = Counter(kept.replica.cluster for kept in self.kept)
             drop = max(
                 self.kept,
                 key=lambda kept: (
+                    kept.replica.deleting,
                     not kept.replica.ready,
                     counts[kept.replica.cluster],
                     kept.replica.cluster,
@@ -142,7 +143,7 @@ class _Planning:
             self.leaving.remove(one)
             self.gone.add(one.replica.key)
             if one is not leaving:
-                self.remove(one.replica, Departure.NO_LONGER_MATCHES, one.message)
+                self.remove(one.replica, one.reason, one.message)
         self.place(cluster, leaving.replica.index, found, leaving.replica.key.name)
         return True
 

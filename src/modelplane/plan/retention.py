@@ -158,6 +158,12 @@ def _matching(cluster: Cluster, name: str, member: Member, matcher: Matcher) -> 
 
 
 def outgrown(stamped: ReplicaEngine, engine: PlacedEngine) -> bool:
-    """Whether the engine now takes more pods than it was placed with."""
-    before = sum(member.pods * stamped.copies for member in stamped.members if member.claims)
-    return sum(member.pods * engine.copies for member in engine.members if member.requests) > before
+    """Whether the engine now takes more pods, or more devices, than it was placed with."""
+    before = [(member.pods * stamped.copies, sum(count for _, count in member.claims)) for member in stamped.members]
+    after = [
+        (member.pods * engine.copies, sum(request.count for request in member.requests or ()))
+        for member in engine.members
+    ]
+    return sum(p for p, d in after if d) > sum(p for p, d in before if d) or sum(p * d for p, d in after) > sum(
+        p * d for p, d in before
+    )

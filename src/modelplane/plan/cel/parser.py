@@ -137,11 +137,11 @@ class _Parser:
                 self.tokens[self.index] = token._replace(value=-value, at=operators[-1].at)  # type: ignore[operator]
                 operators.pop()
         node = self.postfix()
-        if operators and operators[0].kind == "!" and len(operators) % 2 == 0:
+        if len(operators) % 2 == 0:
             operators = []
-        for operator in reversed(operators):
-            node = Call("!_" if operator.kind == "!" else "-_", None, [node], operator.at)
-        return node
+        if not operators:
+            return node
+        return Call("!_" if operators[0].kind == "!" else "-_", None, [node], operators[0].at)
 
     def postfix(self) -> Node:
         node = self.primary()

@@ -1,0 +1,185 @@
+"""What stays, what goes, and what leaves only once it is replaced."""
+
+from __future__ import annotations
+
+import json
+
+from modelplane.api.meta import Key
+from modelplane.plan import Departure, PlacementRequest, Replica, State, plan
+from modelplane.plan.fleet import Cluster
+from tests.plan.words import (
+    GPU,
+    ask,
+    cluster,
+    fleet,
+    gpu,
+    memory,
+    places,
+    pool,
+    replica,
+    stamped,
+    standalone,
+    tainted,
+    want,
+)
+
+PROD = ({"tier": "prod"},)
+
+
+def under(request: PlacementRequest, place: str, pool: str = "default", **more: object) -> Replica:
+    """A replica that was placed under this request's constraints."""
+    return replica(place, stamped(pool=pool), constraints=request.constraints(), **more)
+
+
+def test_a_label_that_changed_under_a_replica_moves_nothing_and_is_said() -> None:
+    request = want(selectors=PROD)
+    world = fleet(cluster("a", labels={"tier": "dev"}), cluster("b", labels={"tier": "prod"}), under(request, "a/0"))
+    found = plan(world, request)
+    assert places(found) == ["a/0"]
+    assert found.notes == (
+        f"replica {found.placements[0].name} stays on a, which the cluster selector no longer matches",
+    )
+    assert "no longer matches" in found.condition().message
+
+
+def test_a_class_that_changed_under_a_replica_moves_nothing_and_is_said() -> None:
+    request = want()
+    world = fleet(cluster("a", pool("default", 2, gpu("80Gi"))), cluster("b"), under(request, "a/0"))
+    found = plan(world, request)
+    assert places(found) == ["a/0"]
+    assert "though engine main: its requests no longer match pool default" in found.notes[0]
+    # Its requests are left as they are, since nothing on the pool would resolve them.
+    assert found.placements[0].engines[0].members[0].requests is None
+
+
+def test_a_pool_that_is_not_published_now_keeps_its_replicas() -> None:
+    request = want()
+    flickering = Cluster(name="a", gateway="10.0.0.1", declared_pools=frozenset({"default"}))
+    found = plan(fleet(flickering, cluster("b"), under(request, "a/0")), request)
+    assert places(found) == ["a/0"]
+    assert found.placements[0].engines[0].members[0].requests is None
+
+
+def test_a_pool_that_left_the_spec_is_lost() -> None:
+    request = want()
+    found = plan(fleet(cluster("a"), under(request, "a/0", pool="gone")), request)
+    assert places(found) == ["a/0"]
+    assert [one.reason for one in found.removed] == [Departure.POOL_GONE]
+    assert found.placements[0].state is State.NEW
+
+
+def test_the_deployments_own_change_moves_what_no_longer_matches_replacement_first() -> None:
+    before, now = want(), want(selectors=PROD)
+    a, b = cluster("a", labels={"tier": "dev"}), cluster("b", labels={"tier": "prod"})
+    serving = under(before, "a/0", ready=True)
+    first = plan(fleet(a, b, serving), now)
+    assert places(first) == ["a/0!", "b/0"]
+    assert (first.placed, first.missing) == (1, 0)
+    starting = under(now, "b/0")
+    assert places(plan(fleet(a, b, serving, starting), now)) == ["a/0!", "b/0"]
+    replaced = under(now, "b/0", ready=True)
+    last = plan(fleet(a, b, serving, replaced), now)
+    assert places(last) == ["b/0"]
+    assert [(one.cluster, one.reason) for one in last.removed] == [("a", Departure.NO_LONGER_MATCHES)]
+
+
+def test_what_leaves_and_does_not_serve_is_not_kept() -> None:
+    before, now = want(), want(selectors=PROD)
+    world = fleet(cluster("a"), cluster("b", labels={"tier": "prod"}), under(before, "a/0"))
+    assert places(plan(world, now)) == ["b/0"]
+
+
+def test_what_leaves_without_a_replacement_goes() -> None:
+    before, now = want(), want(selectors=PROD)
+    found = plan(fleet(cluster("a"), under(before, "a/0", ready=True)), now)
+    assert places(found) == []
+    assert found.condition().reason == "NoClusters"
+
+
+def test_a_move_within_the_cluster_keeps_the_name() -> None:
+    before, now = want(), want(1, standalone(ask(memory("200Gi"))))
+    world = fleet(cluster("a", pool("default", 1), pool("big", 1, gpu("200Gi"))), under(before, "a/0", ready=True))
+    (moved,) = plan(world, now).placements
+    assert (moved.name, moved.state) == (world.replicas[0].key.name, State.NEW)
+    assert moved.engines[0].members[0].pool == "big"
+
+
+def test_requests_that_grew_on_their_pool_stay_and_are_said() -> None:
+    before, now = want(2, standalone(ask(count=4))), want(2, standalone(ask(count=8)))
+    node = pool("default", 0, gpu(count=8), free=[({GPU: 8}, 1)])
+    half = stamped("main", ("Standalone", "default", 1, ((GPU, 4),)))
+    halves = [replica(f"a/{index}", half, constraints=before.constraints()) for index in range(2)]
+    found = plan(fleet(cluster("a", node), *halves), now)
+    assert places(found) == ["a/0", "a/1"]
+    assert "engine main now needs 1 pods in pool default and 0 fit" in found.notes[0]
+
+
+def test_a_move_within_the_cluster_may_use_the_room_of_others_that_leave_too() -> None:
+    before, now = want(2, standalone(ask(count=4))), want(1, standalone(ask(memory("141Gi", "=="), 8), name="other"))
+    node = pool("default", 0, gpu(count=8), free=[({GPU: 8}, 1)])
+    half = stamped("main", ("Standalone", "default", 1, ((GPU, 4),)))
+    halves = [replica(f"a/{index}", half, constraints=before.constraints(), ready=True) for index in range(2)]
+    found = plan(fleet(cluster("a", node), *halves), now)
+    assert places(found) == ["a/0"]
+    assert [(one.index, one.reason) for one in found.removed] == [(1, Departure.SHAPE_CHANGED)]
+
+
+def test_copies_and_replicas_are_no_constraints() -> None:
+    assert want(1).constraints() == want(5, standalone(copies=3)).constraints()
+    assert want(1).constraints() != want(1, standalone(ask(count=2))).constraints()
+
+
+def test_scaling_down_drops_first_what_is_going_anyway_and_what_does_not_serve() -> None:
+    a, b = cluster("a"), cluster("b")
+    going = fleet(a, b, replica("a/0", ready=True, deleting=True), replica("b/0", ready=True))
+    assert places(plan(going, want(1))) == ["b/0"]
+    starting = fleet(a, b, replica("a/0"), replica("b/0", ready=True))
+    assert places(plan(starting, want(1))) == ["b/0"]
+
+
+def test_zero_replicas() -> None:
+    found = plan(fleet(cluster("a"), replica("a/0")), want(0))
+    assert places(found) == []
+    assert (found.condition().status, found.condition().reason) == ("True", "ScaledToZero")
+
+
+def test_a_recreated_deployment_does_not_take_the_replicas_of_its_predecessor() -> None:
+    world = fleet(cluster("a"), replica("a/0", owner="old"))
+    found = plan(world, want(uid="new"))
+    # The old replica's name is taken until it is gone, so the new one has ten digits.
+    assert [len(one.name.rpartition("-")[2]) for one in found.placements] == [10]
+
+
+def test_a_name_that_another_deployment_has_is_not_used_twice() -> None:
+    mine = plan(fleet(cluster("a")), want()).placements[0].name
+    world = fleet(cluster("a"), replica("b/0", of=Key("ml", "other"), name=mine))
+    assert plan(world, want()).placements[0].name != mine
+
+
+def test_a_drained_cluster_moves_its_replicas_and_says_so() -> None:
+    drained = cluster("b", taints=tainted("modelplane.ai/drain:NoExecute"))
+    found = plan(fleet(cluster("a", pool("default", 1)), drained, replica("a/0"), replica("b/0")), want(2))
+    assert places(found) == ["a/0"]
+    assert found.condition().reason == "PartiallyScheduled"
+    assert found.condition().message == (
+        "1 of 2 replicas placed; 1 without a place: a Full (engine main needs 1 node of pool default, 0 of 1 free, "
+        "cannot grow); b Tainted (modelplane.ai/drain:NoExecute)."
+    )
+    assert found.verdicts[1].remedy == "undrain the cluster, or tolerate the taint"
+
+
+def test_the_annotation_carries_what_the_next_plan_reads() -> None:
+    (placement,) = plan(fleet(cluster("a")), want()).placements
+    assert json.loads(placement.annotation) == {
+        "code": "Placed",
+        "constraints": want().constraints(),
+        "message": "fits pool default; 0 of this deployment were on the cluster",
+    }
+
+
+def test_an_observed_pool_accounts_for_replicas_that_were_ready_before_it_was_seen() -> None:
+    node = pool("default", 0, gpu(count=1), free=[({GPU: 1}, 1)], seen="2026-11-29T12:00:00Z")
+    old = replica("a/0", of=Key("ml", "other"), ready=True, ready_since="2026-11-29T11:00:00Z")
+    late = replica("a/0", of=Key("ml", "other"), ready=True, ready_since="2026-11-29T12:30:00Z")
+    starting = replica("a/0", of=Key("ml", "other"))
+    assert [plan(fleet(cluster("a", node), one), want()).placed for one in (old, late, starting)] == [1, 0, 0]
