@@ -170,7 +170,7 @@ def _listen(directory: Path, host: str, port: int) -> socket.socket:
                 ) from error
             continue
         listener.setblocking(False)
-        remembered.write_text(str(listener.getsockname()[1]))
+        write_secretly(remembered, str(listener.getsockname()[1]).encode())
         return listener
     raise AssertionError("unreachable")
 

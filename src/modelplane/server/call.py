@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from modelplane.api.meta import Object
 from modelplane.errors import Refusal
 from modelplane.server import refusals
+from modelplane.server.conversions import from_stored
 from modelplane.server.objects import decode, encode
 from modelplane.server.request import JSON, YAML, Media, Request
 from modelplane.server.resource import ResourceType
@@ -106,9 +107,7 @@ def view(type_: ResourceType, entry: Entry) -> Object:
 
 
 def as_version(type_: ResourceType, obj: Object) -> Object:
-    if not type_.storage_version:
-        obj["apiVersion"] = type_.gvk.api_version
-    return obj
+    return obj if type_.storage_version else from_stored(type_.gvk, obj)
 
 
 def view_bytes(type_: ResourceType, entry: Entry) -> bytes:

@@ -19,7 +19,7 @@ from modelplane.server.call import Answer, Call, answer, rendered, storage, view
 from modelplane.server.objects import draft, encode, now
 from modelplane.server.reading import Selection, list_kind, one
 from modelplane.server.store import Entry, StaleRevision
-from modelplane.server.writing import ATTEMPTS, is_doomed
+from modelplane.server.writing import ATTEMPTS, is_doomed, stored
 
 FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
@@ -112,8 +112,8 @@ async def remove(call: Call, options: DeleteOptions) -> tuple[Entry, bool]:
             return entry, False
         try:
             if dry_run:
-                return (entry if doomed else Entry(entry.key, encode(marked), entry.revision)), doomed
-            last = draft(marked)
+                return (entry if doomed else Entry(entry.key, encode(stored(call, marked)), entry.revision)), doomed
+            last = draft(stored(call, marked))
             if doomed:
                 return await store.delete(entry.key, last, entry.revision), True
             return await store.update(entry.key, last, entry.revision), False

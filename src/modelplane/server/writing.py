@@ -14,6 +14,7 @@ from modelplane.errors import Refusal
 from modelplane.server import fieldmanager, ownership, refusals, shaping
 from modelplane.server.behaviours import behaviour_of
 from modelplane.server.call import Answer, Call, storage, view
+from modelplane.server.conversions import to_stored
 from modelplane.server.objects import draft, encode, generate_name, metadata_of, new_uid, now
 from modelplane.server.reading import one
 from modelplane.server.schema import ErrorType, FieldError
@@ -52,7 +53,7 @@ async def insert(call: Call, obj: Object, *, tracked: bool = False) -> Entry:
         try:
             if dry_run:
                 return _imagined(call, key, prepared, None)
-            return await call.backend.store.create(key, draft(_stored(call, prepared)))
+            return await call.backend.store.create(key, draft(stored(call, prepared)))
         except KeyExists:
             if not generated:
                 raise refusals.already_exists(call.type.plural, call.type.gvk.group, key.name) from None
@@ -156,7 +157,7 @@ async def modify(call: Call, change: Change, *, tracked: bool = False) -> Entry:
         try:
             if dry_run:
                 return _imagined(call, entry.key, new, entry)
-            last = draft(_stored(call, new))
+            last = draft(stored(call, new))
             if doomed:
                 return await store.delete(entry.key, last, entry.revision)
             return await store.update(entry.key, last, entry.revision)
@@ -265,10 +266,11 @@ def _uid_mismatch(call: Call, asked: str, found: str) -> str:
     )
 
 
-def _stored(call: Call, obj: Object) -> Object:
+def stored(call: Call, obj: Object) -> Object:
     """The object in its storage version."""
-    stored_version = call.backend.registry.storage_version(call.type)
-    return obj if call.type.storage_version else {**obj, "apiVersion": stored_version}
+    if call.type.storage_version:
+        return obj
+    return to_stored(call.type.gvk, obj, call.backend.registry.storage_version(call.type))
 
 
 def _imagined(call: Call, key: Key, obj: Object, entry: Entry | None) -> Entry:
@@ -276,5 +278,5 @@ def _imagined(call: Call, key: Key, obj: Object, entry: Entry | None) -> Entry:
     metadata = {k: v for k, v in obj["metadata"].items() if k != "resourceVersion"}
     if entry is not None:
         metadata["resourceVersion"] = str(entry.revision)
-    body = encode(_stored(call, {**obj, "metadata": metadata}))
+    body = encode(stored(call, {**obj, "metadata": metadata}))
     return Entry(key, body, entry.revision if entry is not None else 0)

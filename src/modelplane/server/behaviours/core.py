@@ -104,27 +104,13 @@ class Events(Behaviour):
     creates_on_update: bool = True
 
     def check(self, new: Object, old: Object | None) -> Sequence[FieldError]:
+        name = "regarding" if "regarding" in new else "involvedObject"
         namespace = new["metadata"].get("namespace", "")
-        about = (new.get("involvedObject") or {}).get("namespace", "")
-        if about and about != namespace:
-            return [
-                FieldError(
-                    path="involvedObject.namespace",
-                    type=ErrorType.INVALID,
-                    bad_value=about,
-                    message="does not match event.namespace",
-                )
-            ]
-        if not about and namespace != "default":
-            return [
-                FieldError(
-                    path="involvedObject.namespace",
-                    type=ErrorType.INVALID,
-                    bad_value=about,
-                    message="does not match event.namespace",
-                )
-            ]
-        return ()
+        about = (new.get(name) or {}).get("namespace", "")
+        if about == namespace or (not about and namespace == "default"):
+            return ()
+        message = "does not match event.namespace"
+        return [FieldError(path=f"{name}.namespace", type=ErrorType.INVALID, bad_value=about, message=message)]
 
 
 def _merge_string_data(obj: Object) -> None:
