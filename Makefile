@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types imports check bench bench-apply clean
+.PHONY: demo test lint types imports generate current check fuzz bench bench-apply clean
 
 # What `make demo` needs: the command and the local fleet.
 $(VENV)/.local: pyproject.toml
@@ -34,10 +34,15 @@ types: $(VENV)/.dev
 imports: $(VENV)/.dev
 	$(BIN)/lint-imports
 
-generate: $(STAMP)
+# CRDs, XRDs, roles, JSON Schemas and reference pages from the types; `current` says whether they are.
+generate: $(VENV)/.dev
 	$(BIN)/python scripts/generate.py
 
-current: $(STAMP)
+# Ten thousand objects made from the schemas, three judges.
+fuzz: $(VENV)/.dev
+	MODELPLANE_FUZZ=10000 $(BIN)/python -m pytest -n 0 -s -q tests/api/test_fuzz.py
+
+current: $(VENV)/.dev
 	$(BIN)/python scripts/generate.py --check
 
 check: lint types imports current
