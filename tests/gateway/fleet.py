@@ -72,7 +72,7 @@ class Fleet:
             return 0
         if self.process.returncode is None:
             self.process.terminate()
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(30):
             return await self.process.wait()
 
     def proxy(self, region: str) -> processes.Record:

@@ -33,7 +33,7 @@ KINDS = {
 NODE = "test/modelplane-system/modelplane"
 
 
-async def until(condition, within: float = 10.0, what: str = "") -> None:
+async def until(condition, within: float = 30.0, what: str = "") -> None:
     """Wait for a condition of ours that has no event of its own."""
     async with asyncio.timeout(within):
         while True:
@@ -79,7 +79,7 @@ class Rig:
         gateway = self.picture(flat).gateways[Key("modelplane-system", "modelplane")]
         known = self.server.proxy(NODE)
         serial = self.server.publish(NODE, snapshot(configuration(gateway, self._place), known.snapshot))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while known.settled < serial:
                 self.changed.clear()
                 await self.changed.wait()

@@ -9,12 +9,8 @@ from modelplane.gateway.backends import Backends
 from modelplane.gateway.model import HeaderEdit, Match, PathKind, Rewrite, RewriteKind
 from tests.gateway import objects as make
 
-BACKENDS = Backends(
-    *[
-        [obj for obj in make.service("a", ("10.0.0.1", 8000)) if obj["kind"] == kind]
-        for kind in ("Service", "EndpointSlice")
-    ]
-)
+KINDS = ("Service", "EndpointSlice")
+BACKENDS = Backends(*[[obj for obj in make.service("a", ("10.0.0.1", 8000)) if obj["kind"] == kind] for kind in KINDS])
 
 
 def read(*rules, **spec):
@@ -190,3 +186,18 @@ def test_a_reference_that_leads_nowhere_is_named_and_the_other_backends_serve(ca
     (unresolved,) = result.unresolved
     assert unresolved.reason == reason
     assert words in unresolved.message
+
+
+def test_a_kept_reader_reads_a_route_anew_only_when_it_or_what_it_leads_to_changed() -> None:
+    reader, route = httproutes.Reader(), make.route("mock", make.rule("/a", make.ref("a"), make.ref("b")))
+    first = reader.read(route, BACKENDS.resolve)
+    assert reader.read(route, BACKENDS.resolve) is first
+    moved = Backends(*[[obj for obj in make.service("a", ("10.0.0.2", 8000)) if obj["kind"] == kind] for kind in KINDS])
+    second = reader.read(route, moved.resolve)
+    assert second.route is not None
+    assert second.route.rules[0].backends[0].endpoints[0].address == "10.0.0.2"
+    changed = make.route("mock", make.rule("/b", make.ref("a")))
+    third = reader.read(changed, moved.resolve)
+    assert third.route is not None
+    assert third.route.rules[0].matches[0].path == "/b"
+    assert third.unresolved == ()

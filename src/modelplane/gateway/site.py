@@ -21,6 +21,7 @@ from modelplane.errors import ApiError, Conflict, NotFound
 from modelplane.gateway import statuses
 from modelplane.gateway.attachment import GROUP, Objects, Picture, attach
 from modelplane.gateway.backends import POOL_GROUP
+from modelplane.gateway.httproutes import Reader
 from modelplane.gateway.model import Gateway
 from modelplane.gateway.ports import KeptPorts
 from modelplane.gateway.proxies import EnvoyProcess, stop_leftovers
@@ -99,6 +100,7 @@ class Site:
         self._scheduled: asyncio.TimerHandle | None = None
         self._writing: asyncio.Task[None] | None = None
         self._again = False
+        self._reader = Reader()
         self._tasks: set[asyncio.Task[None]] = set()
         self._swept = False
 
@@ -150,7 +152,7 @@ class Site:
         if not self._whole():
             return
         objects = Objects(**{part: tuple(informer.items()) for part, informer in self._informers.items()})
-        picture = attach(objects, self._controllers)
+        picture = attach(objects, self._controllers, self._reader)
         for key in [key for key in self._proxies if key not in picture.gateways]:
             self._retire(key)
         for key, gateway in sorted(picture.gateways.items()):

@@ -61,27 +61,47 @@ def schema() -> Schema:
     return Schema(messages, table["enums"])
 
 
+class Shared(dict[str, Json]):
+    """A message that many others contain and nobody changes: it is encoded once."""
+
+    __slots__ = ("_encoded",)
+
+    def __init__(self, *values: Json, **fields: Json) -> None:
+        super().__init__(*values, **fields)
+        self._encoded: dict[str, bytes] = {}
+
+    def encoded(self, message: str) -> bytes:
+        data = self._encoded.get(message)
+        if data is None:
+            data = self._encoded[message] = _encode(message, self)
+        return data
+
+
 def encode(message: str, value: Json) -> bytes:
     """The bytes of `value` as the named message. Raises WireError, naming the field, when it does not fit."""
     if isinstance(value, bytes):
         return value
+    if isinstance(value, Shared):
+        return value.encoded(message)
+    return _encode(message, value)
+
+
+def _encode(message: str, value: Json) -> bytes:
     special = _SPECIAL.get(message)
     if special is not None:
         return special(value)
+    encoders = _encoders(message)
     if message in _WRAPPERS:
-        return b"".join(_field(schema().messages[message]["value"], value, f"{message}.value"))
-    fields = schema().messages.get(message)
-    if fields is None:
-        raise WireError(f"message {message} is not in envoy_schema.json; add it to ROOTS of its script")
+        return encoders["value"](value)
     if not isinstance(value, dict):
         raise WireError(f"{message} must be an object, not {value!r}")
     parts: list[bytes] = []
     for name, item in value.items():
-        field = fields.get(name)
-        if field is None:
+        encoder = encoders.get(name)
+        if encoder is None:
             raise WireError(f"{message} has no field {name!r}")
         if item is not None:
-            parts.extend(_field(field, item, f"{message}.{name}"))
+            parts.append(encoder(item))
     return b"".join(parts)
 
 
@@ -110,8 +130,13 @@ def decode(message: str, data: bytes) -> dict[str, Json]:
     return result
 
 
+_SMALL: Final = tuple(bytes((number,)) for number in range(0x80))
+
+
 def varint(value: int) -> bytes:
     """Base 128, least significant group first; a negative number takes ten bytes, as protobuf has it."""
+    if 0 <= value < 0x80:
+        return _SMALL[value]
     value &= 0xFFFFFFFFFFFFFFFF
     out = bytearray()
     while value > 0x7F:
@@ -122,45 +147,86 @@ def varint(value: int) -> bytes:
 
 
 def _delimited(number: int, data: bytes) -> bytes:
-    return varint(number << 3 | 2) + varint(len(data)) + data
+    return varint(number << 3 | 2) + _sized(data)
 
 
-def _field(field: Field, value: Json, where: str) -> Iterator[bytes]:
+Encoder: TypeAlias = Callable[[Json], bytes]
+"""From a field's value to its bytes, tag included."""
+
+
+@cache
+def _encoders(message: str) -> dict[str, Encoder]:
+    """An encoder for every field of a message."""
+    fields = schema().messages.get(message)
+    if fields is None:
+        raise WireError(f"message {message} is not in envoy_schema.json; add it to ROOTS of its script")
+    return {name: _encoder(field, f"{message}.{name}") for name, field in fields.items()}
+
+
+def _encoder(field: Field, where: str) -> Encoder:
     if field.kind == "map":
-        entry = schema().messages[field.type]
-        for key, item in value.items():
-            pair = [*_field(entry["key"], key, where), *_field(entry["value"], item, f"{where}[{key}]")]
-            yield _delimited(field.number, b"".join(pair))
-    elif field.repeated:
+        return _map(field, where)
+    single = _checked(_single(field), field, where)
+    if not field.repeated:
+        return single
+
+    def repeated(value: Json) -> bytes:
         if not isinstance(value, list | tuple):
             raise WireError(f"{where} must be a list, not {value!r}")
-        for item in value:
-            yield _single(field, item, where)
-    else:
-        yield _single(field, value, where)
+        return b"".join([single(item) for item in value])
+
+    return repeated
 
 
-def _single(field: Field, value: Json, where: str) -> bytes:
-    kind = field.kind
-    try:
-        if kind == "message":
-            return _delimited(field.number, encode(field.type, value))
-        if kind == "string":
-            return _delimited(field.number, value.encode())
-        if kind == "bytes":
-            return _delimited(field.number, bytes(value))
-        if kind == "enum":
-            number = value if isinstance(value, int) else schema().enums[field.type][value]
-            return varint(field.number << 3) + varint(number)
-        if kind == "double":
-            return varint(field.number << 3 | 1) + struct.pack("<d", value)
-        if kind == "float":
-            return varint(field.number << 3 | 5) + struct.pack("<f", value)
-        if kind == "bool" and not isinstance(value, bool):
-            raise TypeError
-        return varint(field.number << 3) + varint(int(value))
-    except (AttributeError, KeyError, TypeError, ValueError, struct.error) as error:
-        raise WireError(f"{where} cannot be {value!r} (a {field.type or kind})") from error
+def _map(field: Field, where: str) -> Encoder:
+    def entries(value: Json) -> bytes:
+        pair = _encoders(field.type)
+        try:
+            return b"".join(
+                [_delimited(field.number, pair["key"](key) + pair["value"](item)) for key, item in value.items()]
+            )
+        except AttributeError as error:
+            raise WireError(f"{where} must be an object, not {value!r}") from error
+
+    return entries
+
+
+def _single(field: Field) -> Encoder:
+    kind, type_ = field.kind, field.type
+    tag = varint(field.number << 3 | _WIRE_TYPES.get(kind, 0))
+    if kind == "message":
+        return lambda value: tag + _sized(encode(type_, value))
+    if kind == "string":
+        return lambda value: tag + _sized(value.encode())
+    if kind == "bytes":
+        return lambda value: tag + _sized(bytes(value))
+    if kind == "enum":
+        words = schema().enums[type_]
+        return lambda value: tag + varint(value if isinstance(value, int) else words[value])
+    if kind in ("double", "float"):
+        layout = "<d" if kind == "double" else "<f"
+        return lambda value: tag + struct.pack(layout, value)
+    if kind == "bool":
+        return lambda value: tag + _BOOLS[value]
+    return lambda value: tag + varint(int(value))
+
+
+def _checked(encoder: Encoder, field: Field, where: str) -> Encoder:
+    def checked(value: Json) -> bytes:
+        try:
+            return encoder(value)
+        except (AttributeError, KeyError, TypeError, ValueError, struct.error) as error:
+            raise WireError(f"{where} cannot be {value!r} (a {field.type or field.kind})") from error
+
+    return checked
+
+
+_WIRE_TYPES: Final = {"message": 2, "string": 2, "bytes": 2, "double": 1, "float": 5}
+_BOOLS: Final = {True: b"\x01", False: b"\x00"}
+
+
+def _sized(data: bytes) -> bytes:
+    return varint(len(data)) + data
 
 
 def _decoded(field: Field, raw: int | bytes) -> Json:

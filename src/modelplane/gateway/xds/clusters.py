@@ -9,51 +9,62 @@ then they are written into the cluster itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache, lru_cache
 from math import gcd, lcm
 from typing import Final
 
 from modelplane.api.meta import Object
 from modelplane.gateway.model import Backend, Balance, Endpoint, Rewrite, RewriteKind, Rule
+from modelplane.gateway.wire import Shared
 from modelplane.gateway.xds.names import HEALTH_CLUSTER, HEALTH_HEADER, METADATA, TYPE
 
 _NO_LIMIT: Final = 1_000_000
 _MAX_WEIGHT: Final = 1_000_000
 
 
+@lru_cache(maxsize=8192)
 def cluster(rule: Rule, health_port: int, trust_store: str = "") -> tuple[Object, Object | None]:
     """The cluster of a rule and, where its endpoints come over EDS, their assignment. `trust_store` is a file of the
-    authorities that TLS backends are checked against."""
+    authorities that TLS backends are checked against. Both are shared between callers: do not change them."""
     backends = [backend for backend in rule.backends if backend.weight > 0]
     assignment = _assignment(rule, backends, health_port)
     endpoints = [endpoint for backend in backends for endpoint in backend.endpoints]
+    definition = _definition(
+        rule.name,
+        least=bool(backends) and all(backend.balance is Balance.LEAST_REQUEST for backend in backends),
+        checked=any(backend.health for backend in backends),
+        trust_store=trust_store if any(backend.tls for backend in backends) else None,
+    )
+    if any(endpoint.named for endpoint in endpoints):
+        names = {"type": "STRICT_DNS", "dns_lookup_family": "V4_PREFERRED"}
+        return {**definition, **names, "load_assignment": assignment}, None
+    if len(set(endpoints)) < len(endpoints):
+        return {**definition, "type": "STATIC", "load_assignment": assignment}, None
+    source = {"eds_config": {"ads": {}, "resource_api_version": "V3"}}
+    return {**definition, "type": "EDS", "eds_cluster_config": source}, assignment
+
+
+def _definition(name: str, *, least: bool, checked: bool, trust_store: str | None) -> Object:
+    """Everything of a cluster but its endpoints."""
     result: Object = {
-        "name": rule.name,
+        "name": name,
         "connect_timeout": "2s",
-        "common_lb_config": {"healthy_panic_threshold": {"value": 0.0}, "update_merge_window": "0s"},
+        "common_lb_config": _NO_PANIC,
         # A host that leaves EDS gets no new request at once; its streams in flight go on.
         "ignore_health_on_host_removal": True,
         "outlier_detection": _EJECTION,
         "circuit_breakers": _BREAKERS,
-        "upstream_connection_options": {
-            "tcp_keepalive": {"keepalive_probes": 3, "keepalive_time": 10, "keepalive_interval": 5}
-        },
-        **_policy(backends),
+        "upstream_connection_options": _KEEPALIVE,
     }
-    if any(backend.health for backend in backends):
+    if least:
+        result["load_balancing_policy"] = _LEAST_REQUEST
+    else:
+        result["lb_policy"] = "ROUND_ROBIN"
+    if checked:
         result["health_checks"] = [_HEALTH_CHECK]
-    if any(backend.tls for backend in backends):
+    if trust_store is not None:
         result["transport_socket_matches"] = _sockets(trust_store)
-    if any(endpoint.named for endpoint in endpoints):
-        return {
-            **result,
-            "type": "STRICT_DNS",
-            "dns_lookup_family": "V4_PREFERRED",
-            "load_assignment": assignment,
-        }, None
-    if len(set(endpoints)) < len(endpoints):
-        return {**result, "type": "STATIC", "load_assignment": assignment}, None
-    source = {"eds_config": {"ads": {}, "resource_api_version": "V3"}}
-    return {**result, "type": "EDS", "eds_cluster_config": source}, assignment
+    return result
 
 
 def health_cluster() -> Object:
@@ -130,66 +141,83 @@ def _address(host: str, port: int) -> Object:
     return {"socket_address": {"address": host, "port_value": port}}
 
 
-def _policy(backends: Sequence[Backend]) -> Object:
-    if backends and all(backend.balance is Balance.LEAST_REQUEST for backend in backends):
-        least = {
-            "@type": f"{TYPE}envoy.extensions.load_balancing_policies.least_request.v3.LeastRequest",
-            "selection_method": "FULL_SCAN",
-        }
-        policy = {"name": "envoy.load_balancing_policies.least_request", "typed_config": least}
-        return {"load_balancing_policy": {"policies": [{"typed_extension_config": policy}]}}
-    return {"lb_policy": "ROUND_ROBIN"}
+_LEAST_REQUEST: Final = Shared(
+    {
+        "policies": [
+            {
+                "typed_extension_config": {
+                    "name": "envoy.load_balancing_policies.least_request",
+                    "typed_config": {
+                        "@type": f"{TYPE}envoy.extensions.load_balancing_policies.least_request.v3.LeastRequest",
+                        "selection_method": "FULL_SCAN",
+                    },
+                }
+            }
+        ]
+    }
+)
+
+# Without this, Envoy asks unhealthy endpoints too once half of them are, and tells of changes up to a second late.
+_NO_PANIC: Final = Shared({"healthy_panic_threshold": {"value": 0.0}, "update_merge_window": "0s"})
+
+_KEEPALIVE: Final = Shared({"tcp_keepalive": {"keepalive_probes": 3, "keepalive_time": 10, "keepalive_interval": 5}})
+
+_EJECTION: Final = Shared(
+    {
+        # One failed call ejects, so that the next request goes elsewhere; the last endpoint is never ejected by calls,
+        # only by its health check: 99 percent is the largest share that leaves one.
+        "interval": "1s",
+        "base_ejection_time": "1s",
+        "max_ejection_time": "10s",
+        "max_ejection_percent": 99,
+        "split_external_local_origin_errors": True,
+        "consecutive_local_origin_failure": 1,
+        "enforcing_consecutive_local_origin_failure": 100,
+        "consecutive_gateway_failure": 1,
+        "enforcing_consecutive_gateway_failure": 100,
+        "enforcing_consecutive_5xx": 0,
+        "enforcing_success_rate": 0,
+        "enforcing_local_origin_success_rate": 0,
+    }
+)
+
+_BREAKERS: Final = Shared(
+    {
+        "thresholds": [
+            {
+                "max_connections": _NO_LIMIT,
+                "max_pending_requests": _NO_LIMIT,
+                "max_requests": _NO_LIMIT,
+                "max_retries": _NO_LIMIT,
+            }
+        ]
+    }
+)
+
+_HEALTH_CHECK: Final = Shared(
+    {
+        # The path differs per endpoint, and a health check has only one. So checks go to a listener of this proxy on
+        # loopback, with the endpoint's path and address as headers, and are forwarded from there.
+        "timeout": "1s",
+        "interval": "1s",
+        "unhealthy_interval": "0.25s",
+        "no_traffic_interval": "0.1s",
+        "no_traffic_healthy_interval": "1s",
+        "unhealthy_threshold": 1,
+        "healthy_threshold": 1,
+        "http_health_check": {
+            "host": "health-check",
+            "path": "/health",
+            "request_headers_to_add": [
+                {"header": {"key": HEALTH_HEADER, "value": f"%UPSTREAM_METADATA({METADATA}:health)%"}},
+                {"header": {"key": "x-envoy-original-dst-host", "value": f"%UPSTREAM_METADATA({METADATA}:address)%"}},
+            ],
+        },
+    }
+)
 
 
-_EJECTION: Final[Object] = {
-    # One failed call ejects, so that the next request goes elsewhere; the last endpoint is never ejected by calls,
-    # only by its health check: 99 percent is the largest share that leaves one.
-    "interval": "1s",
-    "base_ejection_time": "1s",
-    "max_ejection_time": "10s",
-    "max_ejection_percent": 99,
-    "split_external_local_origin_errors": True,
-    "consecutive_local_origin_failure": 1,
-    "enforcing_consecutive_local_origin_failure": 100,
-    "consecutive_gateway_failure": 1,
-    "enforcing_consecutive_gateway_failure": 100,
-    "enforcing_consecutive_5xx": 0,
-    "enforcing_success_rate": 0,
-    "enforcing_local_origin_success_rate": 0,
-}
-
-_BREAKERS: Final[Object] = {
-    "thresholds": [
-        {
-            "max_connections": _NO_LIMIT,
-            "max_pending_requests": _NO_LIMIT,
-            "max_requests": _NO_LIMIT,
-            "max_retries": _NO_LIMIT,
-        }
-    ]
-}
-
-_HEALTH_CHECK: Final[Object] = {
-    # The path differs per endpoint, and a health check has only one. So checks go to a listener of this proxy on
-    # loopback, with the endpoint's path and address as headers, and are forwarded from there.
-    "timeout": "1s",
-    "interval": "1s",
-    "unhealthy_interval": "0.25s",
-    "no_traffic_interval": "0.1s",
-    "no_traffic_healthy_interval": "1s",
-    "unhealthy_threshold": 1,
-    "healthy_threshold": 1,
-    "http_health_check": {
-        "host": "health-check",
-        "path": "/health",
-        "request_headers_to_add": [
-            {"header": {"key": HEALTH_HEADER, "value": f"%UPSTREAM_METADATA({METADATA}:health)%"}},
-            {"header": {"key": "x-envoy-original-dst-host", "value": f"%UPSTREAM_METADATA({METADATA}:address)%"}},
-        ],
-    },
-}
-
-
+@cache
 def _sockets(trust_store: str) -> list[Object]:
     """TLS for the endpoints that are marked so, plain bytes for the others; the name asked for is the endpoint's own."""
     tls: Object = {
@@ -200,14 +228,14 @@ def _sockets(trust_store: str) -> list[Object]:
     }
     raw = {"@type": f"{TYPE}envoy.extensions.transport_sockets.raw_buffer.v3.RawBuffer"}
     return [
-        {
-            "name": "tls",
-            "match": {"tls": True},
-            "transport_socket": {"name": "envoy.transport_sockets.tls", "typed_config": tls},
-        },
-        {
-            "name": "plain",
-            "match": {},
-            "transport_socket": {"name": "envoy.transport_sockets.raw_buffer", "typed_config": raw},
-        },
+        Shared(
+            name="tls",
+            match={"tls": True},
+            transport_socket={"name": "envoy.transport_sockets.tls", "typed_config": tls},
+        ),
+        Shared(
+            name="plain",
+            match={},
+            transport_socket={"name": "envoy.transport_sockets.raw_buffer", "typed_config": raw},
+        ),
     ]

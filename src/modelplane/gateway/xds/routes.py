@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -15,6 +16,7 @@ import msgspec
 from modelplane.api.meta import Object
 from modelplane.gateway.attachment import hosts
 from modelplane.gateway.model import HeaderEdit, Listener, Match, PathKind, Rewrite, RewriteKind, Route, Rule
+from modelplane.gateway.wire import Shared
 from modelplane.gateway.xds.clusters import late
 from modelplane.gateway.xds.names import PATH_HEADER, TYPE
 
@@ -113,8 +115,61 @@ def _upwards(path: str) -> Iterable[str]:
 
 
 def _route(candidate: _Candidate) -> Object:
-    match, rule = candidate.match, candidate.rule
-    retry: Object = {
+    rule = candidate.rule
+    return _shared_route(
+        candidate.match,
+        rule.name,
+        late(rule),
+        rule.rewrite,
+        (rule.request_headers, rule.response_headers),
+        (rule.timeout, rule.backend_timeout),
+    )
+
+
+@lru_cache(maxsize=16384)
+def _shared_route(
+    match: Match,
+    cluster: str,
+    late_rewrite: bool,
+    rewrite: Rewrite | None,
+    headers: tuple[HeaderEdit | None, HeaderEdit | None],
+    timeouts: tuple[float | None, float | None],
+) -> Object:
+    """A route without its endpoints, which is why it stays the same, bytes included, while they come and go."""
+    timeout, backend_timeout = timeouts
+    retry: Object = {**_RETRY, "per_try_timeout": _seconds(backend_timeout)} if backend_timeout else _RETRY
+    action: Object = {"cluster": cluster, "timeout": _seconds(timeout or 0), "retry_policy": retry}
+    add, remove = _edits(headers[0])
+    if late_rewrite:
+        length = 0 if match.path == "/" else len(match.path)
+        add.append(_header(PATH_HEADER, f"{length} %REQ(:path)%", replace=True))
+    else:
+        remove.append(PATH_HEADER)
+    if rewrite and rewrite.hostname:
+        action["host_rewrite_literal"] = rewrite.hostname
+    else:
+        action["auto_host_rewrite"] = True
+    if rewrite and rewrite.kind:
+        action["regex_rewrite"] = _rewrite(rewrite, match.path)
+    route: Object = Shared(
+        {
+            "match": _match(match),
+            "route": action,
+            "request_body_buffer_limit": _BODY_KEPT_FOR_RETRIES,
+            "request_headers_to_add": add,
+            "request_headers_to_remove": remove,
+        }
+    )
+    answer_add, answer_remove = _edits(headers[1])
+    if answer_add:
+        route["response_headers_to_add"] = answer_add
+    if answer_remove:
+        route["response_headers_to_remove"] = answer_remove
+    return route
+
+
+_RETRY: Final = Shared(
+    {
         "retry_on": "connect-failure,refused-stream,reset,retriable-status-codes",
         "retriable_status_codes": [503],
         "num_retries": 3,
@@ -129,38 +184,7 @@ def _route(candidate: _Candidate) -> Object:
         ],
         "host_selection_retry_max_attempts": 5,
     }
-    if rule.backend_timeout:
-        retry["per_try_timeout"] = _seconds(rule.backend_timeout)
-    action: Object = {
-        "cluster": rule.name,
-        "timeout": _seconds(rule.timeout or 0),
-        "retry_policy": retry,
-    }
-    add, remove = _edits(rule.request_headers)
-    if late(rule):
-        length = 0 if match.path == "/" else len(match.path)
-        add.append(_header(PATH_HEADER, f"{length} %REQ(:path)%", replace=True))
-    else:
-        remove.append(PATH_HEADER)
-    if rule.rewrite and rule.rewrite.hostname:
-        action["host_rewrite_literal"] = rule.rewrite.hostname
-    else:
-        action["auto_host_rewrite"] = True
-    if rule.rewrite and rule.rewrite.kind:
-        action["regex_rewrite"] = _rewrite(rule.rewrite, match.path)
-    route: Object = {
-        "match": _match(match),
-        "route": action,
-        "request_body_buffer_limit": _BODY_KEPT_FOR_RETRIES,
-        "request_headers_to_add": add,
-        "request_headers_to_remove": remove,
-    }
-    answer_add, answer_remove = _edits(rule.response_headers)
-    if answer_add:
-        route["response_headers_to_add"] = answer_add
-    if answer_remove:
-        route["response_headers_to_remove"] = answer_remove
-    return route
+)
 
 
 def _match(match: Match) -> Object:
