@@ -9,7 +9,7 @@ from functools import cache
 from typing import Final
 
 from modelplane.api.meta import GVK
-from modelplane.server.builtin.crds import check as check_definition
+from modelplane.server.builtin.checks import check_of
 from modelplane.server.builtin.defaults import DEFAULTS
 from modelplane.server.builtin.definitions import definition
 from modelplane.server.builtin.kinds import KINDS, Kind, definition_name, subresources
@@ -49,7 +49,7 @@ def builtin_schema(gvk: GVK) -> Schema:
         object_meta(),
         fill=DEFAULTS.get((gvk.api_version, gvk.kind)),
         name=_NAMES.get((gvk.group, gvk.kind)) or (path_segment if gvk.group == _RBAC else dns_subdomain),
-        check=check_definition if gvk.kind == "CustomResourceDefinition" else None,
+        check=check_of(gvk.group, gvk.kind),
         builtin=True,
         status_subresource=any(kind.gvk == gvk and "status" in kind.subresources for kind in KINDS),
     )

@@ -77,7 +77,7 @@ class Schema:
         errors = metadata(obj, old, self._name)
         structural = validate(self.node, obj, old)
         if self.builtin:
-            structural = [e for e in structural if e.type is not ErrorType.REQUIRED or e.path.startswith("spec.")]
+            structural = [error for error in structural if _judged(error)]
         errors += structural
         if self._rules is not None and self._rules.present:
             if any(error.type in _BLOCKING for error in structural):
@@ -85,5 +85,13 @@ class Schema:
             else:
                 errors += self._rules.check(obj, old)
         if self._check is not None:
-            errors += self._check(obj, old)
+            known = {(error.path, error.type) for error in errors}
+            errors += [error for error in self._check(obj, old) if (error.path, error.type) not in known]
         return errors
+
+
+def _judged(error: FieldError) -> bool:
+    """Whether a built-in kind's schema decides this. Go fills in what a status leaves out, and repeated keys pass."""
+    if error.type is ErrorType.REQUIRED:
+        return error.path.startswith("spec.")
+    return error.type is not ErrorType.DUPLICATE
