@@ -170,3 +170,30 @@ def test_a_binding_to_a_role_that_its_author_does_not_hold_is_refused(api: Api, 
         "subjects": [{"kind": "User", "name": "dora"}],
     }
     assert dora.call("POST", f"{RBAC}/namespaces/{namespace}/rolebindings", body).code == 403
+
+
+def test_a_role_labelled_for_view_counts_as_part_of_it(api: Api, dora: Api, namespace: str) -> None:
+    path = f"/apis/modelplane.ai/v1alpha1/namespaces/{namespace}/modelservices"
+    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
+    kind = {"apiVersion": "rbac.authorization.k8s.io/v1"}
+    subjects = [{"kind": "User", "name": "dora"}]
+    binding = {**kind, "kind": "RoleBinding", "metadata": {"name": "b"}, "roleRef": ref, "subjects": subjects}
+    api.create(f"{RBAC}/namespaces/{namespace}/rolebindings", binding)
+    assert dora.call("GET", path).code == 403
+    labels = {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
+    rule = {"apiGroups": ["modelplane.ai"], "resources": ["modelservices"], "verbs": ["list"]}
+    role = {**kind, "kind": "ClusterRole", "metadata": {"name": "more-view", "labels": labels}, "rules": [rule]}
+    api.create(f"{RBAC}/clusterroles", role)
+    assert dora.call("GET", path).code == 200
+    api.call("DELETE", f"{RBAC}/clusterroles/more-view")
+
+
+def test_a_user_acts_as_another_only_with_the_right_to(api: Api, dora: Api, namespace: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    _grant(api, namespace, {"kind": "User", "name": "dora"}, READ_MAPS)
+    assert api.call("GET", path, **{"Impersonate-User": "dora"}).code == 200
+    assert api.call("GET", path, **{"Impersonate-User": "nobody"}).code == 403
+    assert api.call("GET", path, **{"Impersonate-User": "x", "Impersonate-Group": "system:masters"}).code == 200
+    refused = dora.call("GET", path, **{"Impersonate-User": "admin"})
+    assert refused.code == 403
+    assert 'cannot impersonate resource "users"' in refused.body["message"]

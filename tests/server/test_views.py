@@ -105,3 +105,10 @@ def test_a_selector_that_does_not_compile_is_refused_with_its_position(api: Api)
     cause = reply.body["details"]["causes"][0]
     assert cause["field"] == "spec.template.spec.engines[0].members[0].nodeSelector.devices[0].selectors[0].cel"
     assert "line 1, column" in cause["message"]
+
+
+def test_a_kind_that_is_stored_and_not_enforced_says_so(api: Api, namespace: str) -> None:
+    body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}}
+    reply = api.call("POST", f"/api/v1/namespaces/{namespace}/resourcequotas", body)
+    assert reply.code == 201
+    assert reply.warnings == ['299 - "resourcequotas: stored, but this API server does not enforce quotas"']

@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import signal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from modelplane.errors import ModelplaneError
+
+if TYPE_CHECKING:
+    from modelplane.server.app import Options
 
 
 @click.command()
@@ -39,10 +43,9 @@ def command(
         raise click.ClickException(str(error)) from error
 
 
-async def _serve(options: object) -> None:
-    from modelplane.server.app import Options, start
+async def _serve(options: Options) -> None:
+    from modelplane.server.app import start
 
-    assert isinstance(options, Options)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

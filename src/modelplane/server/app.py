@@ -75,7 +75,8 @@ class ApiServer:
         self.backend = backend
         self._definitions = definitions
         self.port: int = listener.getsockname()[1]
-        host = f"[{options.host}]" if ":" in options.host else options.host
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(options.host, options.host)
+        host = f"[{host}]" if ":" in host else host
         self.url = f"https://{host}:{self.port}"
         self.kubeconfig = options.data_dir / "admin.kubeconfig"
         self._http = http

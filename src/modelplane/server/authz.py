@@ -14,6 +14,7 @@ import msgspec
 
 from modelplane.errors import Refusal
 from modelplane.server import refusals
+from modelplane.server.objects import labels_of
 from modelplane.server.request import Target, User
 from modelplane.server.store import Entry, Key, Store
 
@@ -32,8 +33,17 @@ class Rule(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     non_resource_urls: list[str] = msgspec.field(default_factory=list, name="nonResourceURLs")
 
 
-class _Role(msgspec.Struct):
+class _LabelSelector(msgspec.Struct, rename="camel"):
+    match_labels: dict[str, str] | None = None
+
+
+class _Aggregation(msgspec.Struct, rename="camel"):
+    cluster_role_selectors: list[_LabelSelector] | None = None
+
+
+class _Role(msgspec.Struct, rename="camel"):
     rules: list[Rule] | None = None
+    aggregation_rule: _Aggregation | None = None
 
 
 class _Subject(msgspec.Struct, rename="camel"):
@@ -136,10 +146,25 @@ class Authorizer:
         entry = self._store.get(key)
         if entry is None:
             return []
-        memo = _MEMO.get(entry)
-        if not isinstance(memo, _Role):
-            memo = _MEMO.put(entry, msgspec.json.decode(entry.body, type=_Role))
-        return memo.rules or []
+        role = _role(entry)
+        return [*(role.rules or ()), *self._aggregated(role.aggregation_rule)]
+
+    def _aggregated(self, aggregation: _Aggregation | None) -> Iterator[Rule]:
+        """The rules of the cluster roles that an aggregating one chooses by label."""
+        wanted = [
+            selector.match_labels or {} for selector in (aggregation and aggregation.cluster_role_selectors) or ()
+        ]
+        if not wanted:
+            return
+        for entry in self._store.scan(f"clusterroles.{GROUP}"):
+            labels = labels_of(entry)
+            if any(labels.items() >= each.items() for each in wanted):
+                yield from _role(entry).rules or ()
+
+
+def _role(entry: Entry) -> _Role:
+    memo = _MEMO.get(entry)
+    return memo if isinstance(memo, _Role) else _MEMO.put(entry, msgspec.json.decode(entry.body, type=_Role))
 
 
 class _Memo:

@@ -79,9 +79,9 @@ def _roles() -> Iterator[Object]:
         _rule("authorization.k8s.io", ["localsubjectaccessreviews"], ["create"]),
         _rule(_RBAC, ["rolebindings", "roles"], [*_READ, *_WRITE]),
     ]
-    yield _role("view", view)
-    yield _role("edit", view + edit)
-    yield _role("admin", view + edit + admin)
+    yield _role("view", view, aggregate="view")
+    yield _role("edit", view + edit, aggregate="edit")
+    yield _role("admin", view + edit + admin, aggregate="admin")
     paths = [
         "/api",
         "/api/*",
@@ -108,13 +108,18 @@ def _roles() -> Iterator[Object]:
     yield _role("system:auth-delegator", delegator)
 
 
-def _role(name: str, rules: list[Object]) -> Object:
-    return {
+def _role(name: str, rules: list[Object], aggregate: str = "") -> Object:
+    """A role; with ``aggregate`` the rules of roles labelled for it count as its own, as charts of other kinds expect."""
+    role: Object = {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "ClusterRole",
         "metadata": {"name": name, "labels": dict(_LABELS)},
         "rules": rules,
     }
+    if aggregate:
+        chosen = {"matchLabels": {f"{_RBAC}/aggregate-to-{aggregate}": "true"}}
+        role["aggregationRule"] = {"clusterRoleSelectors": [chosen]}
+    return role
 
 
 def _rule(group: str, resources: list[str], verbs: list[str]) -> Object:

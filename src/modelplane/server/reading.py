@@ -150,6 +150,11 @@ def _entries(call: Call) -> tuple[list[Entry], int, bool]:
         after = (start.namespace, start.name)
         return [entry for entry in entries if (entry.key.namespace, entry.key.name) > after], revision, start.rv >= 0
     asked = minimum(call)
+    if match and asked is None:
+        body = "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
+        raise refusals.invalid_field(
+            "ListOptions", "meta.k8s.io", "", "resourceVersionMatch", body, "FieldValueForbidden"
+        )
     if match == "Exact":
         if not asked:
             body = 'Forbidden: resourceVersionMatch "Exact" is forbidden for resourceVersion "0"'

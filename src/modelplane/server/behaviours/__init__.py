@@ -23,6 +23,16 @@ from modelplane.server.behaviours.services import Services
 __all__ = ["Behaviour", "behaviour_of"]
 
 _PLAIN: Final = Behaviour()
+_UNENFORCED: Final = {
+    "limitranges": "this API server does not apply their defaults and limits",
+    "resourcequotas": "this API server does not enforce quotas",
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io": "this API server does not call webhooks",
+    "validatingwebhookconfigurations.admissionregistration.k8s.io": "this API server does not call webhooks",
+    "validatingadmissionpolicies.admissionregistration.k8s.io": "this API server does not run admission policies",
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io": "this API server does not run admission policies",
+    "poddisruptionbudgets.policy": "evictions here do not ask for disruption budgets",
+    "networkpolicies.networking.k8s.io": "pods of a simulated cluster share one host, and nothing filters their traffic",
+}
 _BEHAVIOURS: Final[dict[str, Behaviour]] = {
     "configmaps": ConfigMaps(),
     "customresourcedefinitions.apiextensions.k8s.io": Definitions(),
@@ -34,6 +44,7 @@ _BEHAVIOURS: Final[dict[str, Behaviour]] = {
     "secrets": Secrets(),
     "services": Services(),
     "nodes": Behaviour(keeps_status=True),
+    **{resource: Behaviour(unenforced=f"{resource}: stored, but {why}") for resource, why in _UNENFORCED.items()},
 }
 
 

@@ -21,6 +21,9 @@ class Behaviour:
     creates_on_update: bool = False
     """Whether a PUT of an object that does not exist creates it."""
 
+    unenforced: str = ""
+    """What a client hears about a kind that is stored and not acted upon."""
+
     def prepare_create(self, obj: Object, store: Store) -> None:
         """Fill in what the server decides, after defaults."""
 
@@ -33,7 +36,7 @@ class Behaviour:
 
     def warnings(self, obj: Object) -> Sequence[str]:
         """What a client should hear although the write succeeds."""
-        return ()
+        return (self.unenforced,) if self.unenforced else ()
 
     def grace_seconds(self, obj: Object, asked: int | None) -> int:
         """How long the object lingers with a deletion timestamp before somebody removes it; zero removes it now."""
