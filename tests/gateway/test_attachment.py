@@ -100,6 +100,29 @@ def test_a_gateway_of_another_controller_is_left_alone() -> None:
     assert shown.classes == ()
 
 
+def test_a_class_that_is_briefly_missing_takes_no_gateway_down_but_another_controller_s_does() -> None:
+    gateway = make.gateway()
+    serving = {GATEWAY: FRONT_DOOR}
+    gone = attach(Objects(gateways=(gateway,), routes=(ROUTE,)), {FRONT_DOOR}, serving=serving)
+    assert gone.gateways[GATEWAY].listeners[0].routes
+    assert gone.controllers == serving
+    foreign = make.gateway_class(controller="example.com/other")
+    taken = attach(Objects(classes=(foreign,), gateways=(gateway,)), {FRONT_DOOR}, serving=serving)
+    assert taken.gateways == {}
+    assert attach(Objects(gateways=(gateway,)), {FRONT_DOOR}).gateways == {}, "never served, so not ours"
+
+
+def test_a_field_that_is_not_carried_out_is_named_on_the_gateway_and_on_its_listener() -> None:
+    gateway = make.gateway(tls={"mode": "Terminate"})
+    gateway["spec"]["allowedListeners"] = {}
+    shown = picture(gateway=gateway)
+    status = gateway_status(shown.gateway_objects[GATEWAY], shown.listeners[GATEWAY], ProxyFacts(programmed=True))
+    assert "spec.allowedListeners" in condition(status, "Accepted")["message"]
+    assert condition(status, "Accepted")["status"] == "False"
+    accepted = condition(status["listeners"][0], "Accepted")
+    assert (accepted["status"], accepted["reason"]) == ("False", "UnsupportedValue")
+
+
 @pytest.mark.parametrize(
     ("names", "listener", "served", "reason"),
     [

@@ -150,6 +150,21 @@ async def test_a_pool_sends_to_the_pod_with_the_fewest_requests(proxy: Rig, pair
         await response.content.read()
 
 
+async def test_a_pool_s_503_is_passed_on_and_a_lost_engine_is_tried_elsewhere(proxy: Rig, pair: list[Backend]) -> None:
+    pods = [make.pod(backend.name, host_port=f"127.0.0.1:{backend.port}", serving="p") for backend in pair]
+    await proxy.publish(make.route("mock", make.rule("/ml-team/mock/", POOL_REF)), make.pool("p", serving="p"), *pods)
+    await proxy.answered(PATH, "ab")
+    for backend in pair:
+        backend.seen.clear()
+        backend.status = 503
+    assert await proxy.names(PATH, 1) == ["503"]
+    assert len(pair[0].seen) + len(pair[1].seen) == 1
+    for backend in pair:
+        backend.status = 200
+    await pair[0].stop()
+    assert await proxy.names(PATH, 20) == ["b"] * 20
+
+
 async def test_a_proxy_that_is_killed_comes_back_on_its_port_with_its_configuration(
     proxy: Rig, pair: list[Backend]
 ) -> None:

@@ -5,7 +5,7 @@ Pure: one pass over the objects of one cluster gives the model of every Gateway 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
 from typing import Final
 
 import msgspec
@@ -18,6 +18,9 @@ from modelplane.gateway.model import Gateway, Listener, Route
 GROUP: Final = "gateway.networking.k8s.io"
 FRONT_DOOR: Final = "traefik.io/gateway-controller"
 CLUSTER_GATEWAY: Final = "gateway.envoyproxy.io/gatewayclass-controller"
+
+
+_LISTENER_FIELDS: Final = frozenset({"name", "port", "protocol", "hostname", "allowedRoutes"})
 
 
 class Objects(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,13 +65,29 @@ class Picture(msgspec.Struct, frozen=True):
     pools: dict[Key, tuple[Key, ...]]
 
 
-def attach(objects: Objects, controllers: Set[str], reader: httproutes.Reader | None = None) -> Picture:
-    """The Gateways whose class names one of `controllers`, with their routes. A `reader` that is kept from pass to pass
-    changes nothing but the time that it takes."""
+def attach(
+    objects: Objects,
+    controllers: Set[str],
+    reader: httproutes.Reader | None = None,
+    serving: Mapping[Key, str] | None = None,
+) -> Picture:
+    """The Gateways whose class names one of `controllers`, with their routes.
+
+    A `reader` that is kept from pass to pass changes nothing but the time that it takes. `serving` has the Gateways that
+    are served already, with their controller: a class that is briefly missing takes none of them down.
+    """
     reader = reader or httproutes.Reader()
     classes = tuple(entry for entry in objects.classes if entry["spec"].get("controllerName") in controllers)
     names = {entry["metadata"]["name"]: entry["spec"]["controllerName"] for entry in classes}
-    ours = {Key.of(entry): entry for entry in objects.gateways if entry["spec"].get("gatewayClassName") in names}
+    present = {entry["metadata"]["name"] for entry in objects.classes}
+    controller_of: dict[Key, str] = {}
+    for entry in objects.gateways:
+        key, class_ = Key.of(entry), entry["spec"].get("gatewayClassName")
+        if class_ in names:
+            controller_of[key] = names[class_]
+        elif serving and key in serving and class_ not in present:
+            controller_of[key] = serving[key]
+    ours = {Key.of(entry): entry for entry in objects.gateways if Key.of(entry) in controller_of}
     labels = {entry["metadata"]["name"]: entry["metadata"].get("labels") or {} for entry in objects.namespaces}
     backends = Backends(objects.services, objects.slices, objects.pools, objects.pods)
 
@@ -117,7 +136,7 @@ def attach(objects: Objects, controllers: Set[str], reader: httproutes.Reader | 
     known = {Key.of(pool) for pool in objects.pools}
     return Picture(
         gateways=gateways,
-        controllers={key: names[obj["spec"]["gatewayClassName"]] for key, obj in ours.items()},
+        controllers=controller_of,
         classes=classes,
         gateway_objects=ours,
         listeners=listeners_of,
@@ -143,6 +162,9 @@ def _refused(listener: Object) -> httproutes.Refused | None:
     protocol = listener.get("protocol")
     if protocol != "HTTP":
         return httproutes.Refused("UnsupportedProtocol", f"protocol {protocol} is not served by this gateway; use HTTP")
+    for field in listener:
+        if field not in _LISTENER_FIELDS:
+            return httproutes.Refused("UnsupportedValue", f"{field} is not supported by this gateway; take it away")
     return None
 
 

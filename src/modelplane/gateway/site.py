@@ -101,6 +101,7 @@ class Site:
         self._writing: asyncio.Task[None] | None = None
         self._again = False
         self._reader = Reader()
+        self._serving: dict[Key, str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._swept = False
 
@@ -152,14 +153,15 @@ class Site:
         if not self._whole():
             return
         objects = Objects(**{part: tuple(informer.items()) for part, informer in self._informers.items()})
-        picture = attach(objects, self._controllers, self._reader)
+        picture = attach(objects, self._controllers, self._reader, self._serving)
+        self._serving = {key: picture.controllers[key] for key in picture.gateways}
         for key in [key for key in self._proxies if key not in picture.gateways]:
             self._retire(key)
         for key, gateway in sorted(picture.gateways.items()):
             self._serve(key, gateway)
         if not self._swept:
             self._swept = True
-            keep = {self.node(key) for key in self._proxies}
+            keep = {self.node(Key.of(obj)) for obj in objects.gateways}
             self._background(stop_leftovers(self._host.directory, site=self.name, keep=keep))
         self._write(objects, picture)
 

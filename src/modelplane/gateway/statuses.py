@@ -7,11 +7,14 @@ twice changes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 import msgspec
 
 from modelplane.api.meta import Key, Object
 from modelplane.gateway.attachment import ListenerFacts, ParentFacts, Picture
+
+_GATEWAY_FIELDS: Final = frozenset({"gatewayClassName", "listeners", "addresses", "infrastructure"})
 
 
 class ProxyFacts(msgspec.Struct, frozen=True):
@@ -41,6 +44,9 @@ def gateway_status(obj: Object, listeners: Iterable[ListenerFacts], proxy: Proxy
     if obj["spec"].get("addresses"):
         accepted, reason = False, "UnsupportedAddress"
         message = "spec.addresses: the host chooses the address; remove the field and read status.addresses."
+    elif unknown := [field for field in obj["spec"] if field not in _GATEWAY_FIELDS]:
+        accepted, reason = False, "UnsupportedValue"
+        message = f"spec.{unknown[0]} is not supported by this gateway and is not carried out; take it away."
     elif refused:
         reason = "ListenersNotValid"
         accepted = len(refused) < len(listeners)

@@ -15,7 +15,7 @@ import msgspec
 
 from modelplane.api.meta import Object
 from modelplane.gateway.attachment import hosts
-from modelplane.gateway.model import HeaderEdit, Listener, Match, PathKind, Rewrite, RewriteKind, Route, Rule
+from modelplane.gateway.model import Balance, HeaderEdit, Listener, Match, PathKind, Rewrite, RewriteKind, Route, Rule
 from modelplane.gateway.wire import Shared
 from modelplane.gateway.xds.clusters import late
 from modelplane.gateway.xds.names import PATH_HEADER, TYPE
@@ -123,6 +123,7 @@ def _route(candidate: _Candidate) -> Object:
         rule.rewrite,
         (rule.request_headers, rule.response_headers),
         (rule.timeout, rule.backend_timeout),
+        pooled=bool(rule.backends) and all(backend.balance is Balance.LEAST_REQUEST for backend in rule.backends),
     )
 
 
@@ -134,10 +135,14 @@ def _shared_route(
     rewrite: Rewrite | None,
     headers: tuple[HeaderEdit | None, HeaderEdit | None],
     timeouts: tuple[float | None, float | None],
+    *,
+    pooled: bool,
 ) -> Object:
     """A route without its endpoints, which is why it stays the same, bytes included, while they come and go."""
     timeout, backend_timeout = timeouts
-    retry: Object = {**_RETRY, "per_try_timeout": _seconds(backend_timeout)} if backend_timeout else _RETRY
+    retry: Object = _RETRY_LOST if pooled else _RETRY
+    if backend_timeout:
+        retry = {**retry, "per_try_timeout": _seconds(backend_timeout)}
     action: Object = {"cluster": cluster, "timeout": _seconds(timeout or 0), "retry_policy": retry}
     add, remove = _edits(headers[0])
     if late_rewrite:
@@ -183,6 +188,15 @@ _RETRY: Final = Shared(
             }
         ],
         "host_selection_retry_max_attempts": 5,
+    }
+)
+
+# A pool's engines share their load: where one says 503, trying the others is left to the front door, so that the tries
+# of two hops do not multiply just when a cluster has too much to do.
+_RETRY_LOST: Final = Shared(
+    {
+        **{name: value for name, value in _RETRY.items() if name != "retriable_status_codes"},
+        "retry_on": "connect-failure,refused-stream,reset",
     }
 )
 
