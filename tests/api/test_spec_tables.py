@@ -42,6 +42,7 @@ DEPARTURES: dict[tuple[str, str, int, str], str] = {
     # kind, path, number of the table, what departs
     ("InferenceGateway", "spec.backend", 0, "required"): UNION,
     ("InferenceGateway", "spec.clusterName", 2, "required"): UNION,
+    ("ModelDeployment", "spec.template.spec.tolerations", 0, "maxItems"): "a bound for the cost of its rules",
     ("ModelDeployment", "spec.replicas", 0, "minimum"): "design 4: replicas are 0 to 1000",
     ("ModelDeployment", "spec.replicas", 0, "maximum"): "design 4: replicas are 0 to 1000",
     (

@@ -121,7 +121,7 @@ class ReplicaTemplateSpec(Shape, frozen=True, kw_only=True):
     """A ModelCache in this namespace, mounted at /mnt/models. Gangs need one in practice."""
     serving: RequiredServing | None = None
     """How the engines are fronted; Unified when absent."""
-    tolerations: Annotated[tuple[Toleration, ...], atomic()] = ()
+    tolerations: Annotated[tuple[Toleration, ...], atomic(most=1000)] = ()
     """Taints of clusters that replicas put up with."""
     engines: Annotated[tuple[Engine, ...], keyed("name", least=1, most=8)]
     """Serving units of one replica, all on one cluster."""
