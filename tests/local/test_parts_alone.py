@@ -16,6 +16,7 @@ import pytest
 from modelplane import processes
 from modelplane.api.meta import Object
 from modelplane.kube import Client, Kubeconfig
+from modelplane.kube.resources import known
 from modelplane.local.kinds import CONFIG_MAP, NAMESPACE, POD, REPLICA_SET
 from modelplane.server.testing import start_server
 
@@ -99,6 +100,8 @@ def config(name: str, **metadata: Any) -> Object:
     }
 
 
+ROLE = known("rbac.authorization.k8s.io", "v1", "Role")
+
 BAD = [
     ("an unknown controller is named", ["controllers", "--kubeconfig", "k", "--controllers", "deployment,nonsense"], "nonsense"),
     ("a kubeconfig that is not there", ["scheduler", "--kubeconfig", "nowhere.yaml"], "nowhere.yaml cannot be read"),
@@ -116,3 +119,35 @@ def test_bad_arguments_are_explained(reason: str, arguments: list[str], want: st
     assert done.returncode != 0
     assert want in done.stderr, reason
     assert "Traceback" not in done.stderr
+
+
+async def test_a_kind_that_was_empty_is_collected_too(tmp_path: Path, eventually: Any) -> None:
+    """Role is a kind that nobody watches before it has objects."""
+    server = start_server(tmp_path / "api", "--no-install-crds")
+    try:
+        with verb(tmp_path, server.kubeconfig, "controllers", "--controllers", "garbagecollector"):
+            async with Client(Kubeconfig.load(server.kubeconfig)) as client:
+                await client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
+                for propagation in ("Foreground", "Orphan"):
+                    owner = await client.create(config("owner"))
+                    reference = {
+                        "apiVersion": "v1",
+                        "kind": "ConfigMap",
+                        "name": "owner",
+                        "uid": owner["metadata"]["uid"],
+                    }
+                    name = f"role-{propagation.lower()}"
+                    role = {
+                        "name": name,
+                        "namespace": "team",
+                        "ownerReferences": [{**reference, "blockOwnerDeletion": True}],
+                    }
+                    await client.create(
+                        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": role, "rules": []}
+                    )
+                    await client.delete(CONFIG_MAP, "owner", "team", propagation=propagation)
+                    await eventually(lambda: missing(client, CONFIG_MAP, "owner", "team"))
+                    gone = await missing(client, ROLE, name, "team")
+                    assert gone == (propagation == "Foreground"), propagation
+    finally:
+        server.stop()

@@ -25,6 +25,13 @@ class Caches:
                 self._start(resource)
         return self._informers[resource]
 
+    def drop(self, resource: Resource) -> None:
+        """Stop watching a kind that is not served any more."""
+        self._informers.pop(resource, None)
+        task = self._tasks.pop(resource, None)
+        if task is not None:
+            task.cancel()
+
     def _start(self, resource: Resource) -> None:
         self._tasks[resource] = asyncio.create_task(self._informers[resource].run(), name=f"watch {resource.plural}")
 
