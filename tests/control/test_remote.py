@@ -191,6 +191,7 @@ async def test_an_unreachable_cluster_is_let_go_after_a_bound_and_what_is_left_i
         assert "ConfigMap ns/a-x on east" in running.message("Ready")
     async with plane(toys, api, remote, bounds=Bounds(unreachable=0)) as running:
         await until(lambda: api.find("Toy", "a", "ns") is None)
+        await until(lambda: any(event["reason"] == "LeftBehind" for event in api.all("Event")))
         [event] = [event for event in api.all("Event") if event["reason"] == "LeftBehind"]
         assert "ConfigMap ns/a-x on east" in event["message"]
 
@@ -342,7 +343,7 @@ async def test_a_chart_becomes_what_helm_would_list_and_says_that_it_is_simulate
         assert document["chart"]["metadata"]["version"] == "1.2.3"
         assert (document["config"], document["info"]["status"]) == ({"replicas": 1}, "deployed")
         assert remote.find("Namespace", "operator-system") is not None
-        assert "built in" in next(event["message"] for event in api.all("Event") if event["reason"] == "ChartRecorded")
+        await until(lambda: any("operator v1.2.3" in event["message"] for event in api.all("Event")))
         assert running.toy()["status"]["children"][0]["kind"] == RELEASE.kind
         await api.put({**running.toy(), "spec": {"replicas": 2}})
         await until(lambda: [s["metadata"]["labels"]["status"] for s in releases()] == ["superseded", "deployed"])

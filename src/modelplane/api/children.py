@@ -28,9 +28,9 @@ class ChildRecord(Shape, frozen=True, kw_only=True):
     """Name of the object."""
     uid: str = ""
     """UID of the object, once it is known."""
-    retain: bool = False
+    retain: bool | None = None
     """The object stays when its parent goes."""
-    shared: bool = False
+    shared: bool | None = None
     """Other parents use the object too; it goes with the last of them."""
 
 

@@ -15,15 +15,17 @@ from typing import Final
 import msgspec
 
 from modelplane.api.meta import Object
+from modelplane.compose.contract import Chart
 from modelplane.control.caches import Caches
 from modelplane.control.charts import DEPLOYED, DIGEST, SECRET, ChartInstaller, revision_of
 from modelplane.control.ownership import Owner, Ref, control_plane_of, owner_labels, owner_uid
 from modelplane.control.projection import body
-from modelplane.control.want import FIRST, NAMESPACE, Want, digest
+from modelplane.control.want import FIRST, NAMESPACE, Want, covers, digest
 from modelplane.errors import ApiError, Conflict, Invalid, NotFound, PermanentError, Unreachable
 from modelplane.kube import Client
 
-PARALLEL: Final = 16
+PARALLEL: Final = 4
+"""Requests at a time and cluster: each takes a connection, and a TLS handshake costs more than waiting for the next free one."""
 DIGEST_LENGTH: Final = 16
 
 
@@ -43,7 +45,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     lost: str = ""
     blocked: str = ""
     error: Exception | None = None
-    note: str = ""
+    installed: bool = False
+    """A chart was installed or upgraded."""
 
 
 class Applier:
@@ -54,10 +57,11 @@ class Applier:
         self._charts = charts
         self._alive = alive
         self._applied: dict[Ref, tuple[str, str]] = {}
-        self._slots = asyncio.Semaphore(PARALLEL)
+        self._slots: dict[str, asyncio.Semaphore] = {}
 
     async def apply(self, owner: Owner, wanted: Sequence[Want]) -> list[Outcome]:
         """Namespaces and definitions first, then everything else at once. Errors are in the outcomes."""
+        await self._prepare(wanted)
         first = [want for want in wanted if want.ref.gvk in FIRST]
         rest = [want for want in wanted if want.ref.gvk not in FIRST]
         outcomes = await asyncio.gather(*(self._guarded(owner, want, frozenset()) for want in first))
@@ -66,6 +70,15 @@ class Applier:
         )
         return [*outcomes, *await asyncio.gather(*(self._guarded(owner, want, empty) for want in rest))]
 
+    async def _prepare(self, wanted: Sequence[Want]) -> None:
+        """The namespaces of charts that are not installed yet."""
+        missing = {(w.ref.cluster, w.ref.namespace) for w in wanted if w.chart is not None and self.observed(w) is None}
+        for cluster, namespace in sorted(missing):
+            client = self._caches.client(cluster or None)
+            if client is not None and self._charts is not None and self._caches.lost(cluster or None) is None:
+                with contextlib.suppress(ApiError):
+                    await self._charts.prepare(client, namespace)
+
     def forget(self, ref: Ref) -> None:
         """The object is gone, or to be written again whatever is remembered."""
         self._applied.pop(ref, None)
@@ -73,7 +86,7 @@ class Applier:
     async def _guarded(self, owner: Owner, want: Want, empty: frozenset[tuple[str, str]]) -> Outcome:
         """``empty`` are namespaces (cluster, name) that this very pass has made: nothing can be in them."""
         try:
-            async with self._slots:
+            async with self._slots.setdefault(want.ref.cluster, asyncio.Semaphore(PARALLEL)):
                 if want.chart is not None:
                     return await self._chart(owner, want)
                 return await self._object(owner, want, known_absent=(want.ref.cluster, want.ref.namespace) in empty)
@@ -120,7 +133,12 @@ class Applier:
         return Outcome(want=want, object=applied, changed=_moved(found, applied), made=found is None)
 
     def _unchanged(self, want: Want, found: Object) -> bool:
-        return self._applied.get(want.ref) == (want.digest, digest(body(found)))
+        """Whether an apply would change nothing: the wish is the one that was applied, and the object is as the server made it
+        then, or has all that is wished beside what others have added."""
+        applied = self._applied.get(want.ref)
+        if applied is None or applied[0] != want.digest:
+            return False
+        return applied[1] == digest(body(found)) or covers(found, want.manifest)
 
     def _ours(self, found: Object, owner: Owner, want: Want) -> bool:
         if want.shared:
@@ -182,8 +200,12 @@ class Applier:
                 f"--version {chart.version} --namespace {chart.namespace}"
             )
             return Outcome(want=want, object=found, blocked=message)
-        note = await self._charts.install(client, want.chart, owner_labels(owner, want.key), wanted)
-        return Outcome(want=want, object=found, changed=bool(note), note=note)
+        installed = await self._charts.install(client, want.chart, owner_labels(owner, want.key), wanted)
+        return Outcome(want=want, object=found, changed=installed, installed=installed)
+
+    def note(self, charts: Sequence[Chart]) -> str:
+        """What the installer has to say about charts that were just installed."""
+        return self._charts.note(charts) if self._charts is not None and charts else ""
 
     async def remove_chart(self, ref: Ref) -> None:
         client = self._caches.client(ref.target)

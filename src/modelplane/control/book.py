@@ -26,6 +26,8 @@ class Book:
         """Parents that exist, by UID."""
         self.rules: dict[Parent, dict[str, Ready]] = {}
         """By which rule each child is ready, as its composer said last."""
+        self.written: dict[Parent, tuple[str, str]] = {}
+        """Digests of the status that was last written, and of what the server made of it: it prunes and sets defaults."""
         self._entries: dict[Parent, dict[Ref, Entry]] = {}
         self._backoff: dict[Parent, Backoff] = {}
 
@@ -57,5 +59,6 @@ class Book:
         self.index.put(parent, ())
         self.inventories.put(parent, ())
         self.rules.pop(parent, None)
+        self.written.pop(parent, None)
         self._entries.pop(parent, None)
         self._backoff.pop(parent, None)

@@ -7,8 +7,9 @@ of Helm would look for, the namespace and the release Secret in Helm's own encod
 from __future__ import annotations
 
 import base64
+import contextlib
 import gzip
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import orjson
@@ -34,9 +35,17 @@ def release_ref(chart: Chart) -> Ref:
 class ChartInstaller(Protocol):
     """Installs charts on a cluster. ``labels`` are put on the release Secret, by which it is found again."""
 
-    async def install(self, client: Client, chart: Chart, labels: Mapping[str, str], digest: str) -> str:
+    async def prepare(self, client: Client, namespace: str) -> None:
+        """Make the namespace of charts, which objects beside them may want too. One that is there is fine."""
+        ...
+
+    async def install(self, client: Client, chart: Chart, labels: Mapping[str, str], digest: str) -> bool:
         """Install or upgrade, without waiting for workloads; again when ``digest`` (of the wish) is another than last time.
-        Returns a note for the user, empty when there was nothing to do."""
+        Whether there was anything to do."""
+        ...
+
+    def note(self, charts: Sequence[Chart]) -> str:
+        """What a person should know about these installations."""
         ...
 
     async def uninstall(self, client: Client, namespace: str, release: str) -> None:
@@ -50,16 +59,23 @@ class SimulatedCharts:
     def __init__(self, clock: Callable[[], str]) -> None:
         self._clock = clock
 
-    async def install(self, client: Client, chart: Chart, labels: Mapping[str, str], digest: str) -> str:
-        await self._namespace(client, chart.namespace)
+    async def prepare(self, client: Client, namespace: str) -> None:
+        with contextlib.suppress(AlreadyExists):
+            await client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+
+    async def install(self, client: Client, chart: Chart, labels: Mapping[str, str], digest: str) -> bool:
         try:
             await client.create(self._secret(chart, 1, labels, digest))
         except AlreadyExists:
-            if not await self._upgrade(client, chart, labels, digest):
-                return ""
+            return await self._upgrade(client, chart, labels, digest)
+        return True
+
+    def note(self, charts: Sequence[Chart]) -> str:
+        names = ", ".join(f"{chart.name} {chart.version}" for chart in charts)
+        where = sorted({chart.target or "the control cluster" for chart in charts})
         return (
-            f"chart {chart.name} {chart.version} is recorded as release {chart.release} only: "
-            "a simulated cluster has this controller built in, and the version and values have no meaning there"
+            f"recorded as releases on {', '.join(where)} and nothing more, since a simulated cluster has these controllers built "
+            f"in and their versions and values have no meaning there: {names}"
         )
 
     async def _upgrade(self, client: Client, chart: Chart, labels: Mapping[str, str], digest: str) -> bool:
@@ -82,12 +98,6 @@ class SimulatedCharts:
                 await client.delete(SECRET, secret["metadata"]["name"], namespace, uid=secret["metadata"]["uid"])
             except NotFound:
                 continue
-
-    async def _namespace(self, client: Client, name: str) -> None:
-        try:
-            await client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        except AlreadyExists:
-            return
 
     async def _revisions(self, client: Client, namespace: str, release: str) -> list[Object]:
         found = await client.list(SECRET, namespace, {"owner": "helm", "name": release})

@@ -7,8 +7,10 @@ worth a failed pass.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -31,9 +33,11 @@ class Recorder:
         self._clock = clock
         self._component = component
         self._said: dict[tuple[str, str], frozenset[str]] = {}
+        self._waiting: deque[tuple[Object, Event, bool]] = deque(maxlen=REMEMBERED)
+        self._task: asyncio.Task[None] | None = None
 
-    async def record(self, about: Object, events: Sequence[Event]) -> None:
-        """Say what is new. ``about`` is the object that the events are listed under."""
+    def record(self, about: Object, events: Sequence[Event]) -> None:
+        """Say what is new, in the background. ``about`` is the object that the events are listed under."""
         uid = about["metadata"]["uid"]
         for reason in dict.fromkeys(event.reason for event in events):
             topic = uid, reason
@@ -44,7 +48,20 @@ class Recorder:
             self._said[topic] = frozenset(told)
             for text, event in told.items():
                 if text not in (said or ()):
-                    await self._write(about, event, again=said is not None)
+                    self._waiting.append((about, event, said is not None))
+        if self._waiting and (self._task is None or self._task.done()):
+            self._task = asyncio.create_task(self._drain(), name="events")
+
+    async def _drain(self) -> None:
+        while self._waiting:
+            about, event, again = self._waiting.popleft()
+            await self._write(about, event, again=again)
+
+    async def flush(self, seconds: float = 2.0) -> None:
+        """Wait until everything is written, but not for long."""
+        if self._task is not None:
+            await asyncio.wait({self._task}, timeout=seconds)
+            self._task.cancel()
 
     def forget(self, uid: str) -> None:
         for topic in [topic for topic in self._said if topic[0] == uid]:

@@ -27,7 +27,7 @@ from modelplane.control.ownership import Owner, Ref
 from modelplane.control.prune import Pruner, Remaining
 from modelplane.control.readiness import is_ready
 from modelplane.control.status import Overlay, add_finalizer, drop_finalizer, next_status, write_status
-from modelplane.control.want import Want, wants
+from modelplane.control.want import Want, digest, wants
 from modelplane.control.world import PassWorld, load, observe
 from modelplane.errors import ApiError, PermanentError, TemporaryError
 from modelplane.kube import Client, Informer
@@ -253,9 +253,10 @@ class Passes:
         conditions = [*composition.conditions, *([ready] if ready else []), synced]
         complete = composition.complete and not composition.held
         written = await self._write_status(subject, conditions, composition.status, complete=complete)
-        notes = [Event(type="Normal", reason="ChartRecorded", message=o.note) for o in outcomes if o.note]
+        note = self._applier.note([o.want.chart for o in outcomes if o.installed and o.want.chart is not None])
+        notes = [Event(type="Normal", reason="ChartsInstalled", message=note[:1024])] if note else []
         failures = [Event(type="Warning", reason=say.ERROR, message=synced.message)] if errors else []
-        await self._recorder.record(written, [*composition.events, *notes, *failures])
+        self._recorder.record(written, [*composition.events, *notes, *failures])
 
     async def _refuse(self, subject: Subject, message: str) -> Next:
         """A parent that cannot be composed as it is: say so, and touch nothing."""
@@ -265,7 +266,7 @@ class Passes:
             for kind in (say.READY, say.SYNCED)
         ]
         written = await self._write_status(subject, conditions)
-        await self._recorder.record(written, [Event(type="Warning", reason=say.ERROR, message=message)])
+        self._recorder.record(written, [Event(type="Warning", reason=say.ERROR, message=message)])
         return Next(PERMANENT_RETRY)
 
     async def _write_status(
@@ -286,7 +287,10 @@ class Passes:
             keep=(say.READY,),
             now=self._clock(),
         )
-        subject.xr = self._settled(await write_status(self._client, subject.xr, status))
+        wished = digest(status)
+        if self._book.written.get(subject.parent) != (wished, digest(subject.xr.get("status") or {})):
+            subject.xr = self._settled(await write_status(self._client, subject.xr, status))
+            self._book.written[subject.parent] = wished, digest(subject.xr.get("status") or {})
         return subject.xr
 
     # --- delete ----------------------------------------------------------------------------------------------------
@@ -308,7 +312,7 @@ class Passes:
             step = await self._deletion.step(parent, xr, subject.owner, list(subject.entries.values()), edges)
         subject.entries = {entry.ref: entry for entry in step.left}
         self._book.remember(parent, subject.entries)
-        await self._recorder.record(xr, step.events)
+        self._recorder.record(xr, step.events)
         if step.done:
             self._settled(await drop_finalizer(self._client, xr, FINALIZER))
             return Next()

@@ -110,6 +110,7 @@ class Reconciler:
                 worker.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.gather(*workers, return_exceptions=True)
+            await self._recorder.flush()
 
     def wake(self, parent: Parent) -> None:
         """Make a pass over a parent now."""
