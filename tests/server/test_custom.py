@@ -167,8 +167,35 @@ def test_an_update_without_a_resource_version_is_refused(api: Api, group: str, n
     api.create(things(group, namespace), thing(group))
     reply = api.call("PUT", things(group, namespace, "t"), thing(group, size=2))
     assert reply.code == 422
-    assert "metadata.resourceVersion" in reply.body["message"]
-    assert "must be specified for an update" in reply.body["message"]
+    assert reply.body["message"] == (
+        f'things.{group} "t" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update'
+    )
+
+
+def test_a_patch_to_an_unknown_field_is_shown_with_what_it_would_leave(api: Api, group: str, namespace: str) -> None:
+    api.create(things(group, namespace), thing(group))
+    path = things(group, namespace, "t") + "?fieldValidation=Strict"
+    reply = api.call("PATCH", path, {"spec": {"bogus": 1}}, type_="application/merge-patch+json")
+    assert reply.code == 422
+    assert reply.body["message"].startswith(' "" is invalid: patch: Invalid value: "{')
+    assert reply.body["message"].endswith('strict decoding error: unknown field "spec.bogus"')
+
+
+def test_a_verb_that_a_path_does_not_take_is_refused_by_name(api: Api, group: str, namespace: str) -> None:
+    reply = api.call("POST", things(group, namespace, "t"), thing(group))
+    assert (reply.code, reply.body["message"]) == (
+        405,
+        f'create is not supported on resources of kind "things.{group}"',
+    )
+
+
+def test_a_body_without_a_kind_is_shown(api: Api, group: str, namespace: str) -> None:
+    reply = api.call("POST", things(group, namespace), b'{"metadata":{"name":"t"}}')
+    assert reply.code == 400
+    assert reply.body["message"] == (
+        "the object provided is unrecognized (must be of type Thing): "
+        """Object 'Kind' is missing in '{"metadata":{"name":"t"}}' ({"metadata":{"name":"t"}})"""
+    )
 
 
 def test_a_strategic_patch_is_not_for_custom_kinds(api: Api, group: str, namespace: str) -> None:

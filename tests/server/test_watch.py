@@ -54,6 +54,16 @@ def test_a_selector_sees_objects_enter_and_leave(api: Api, namespace: str) -> No
     assert gone["object"]["metadata"]["labels"] == {"on": "true"}, "the last state that matched"
 
 
+def test_the_path_of_one_object_can_be_watched(api: Api, namespace: str) -> None:
+    for name in ("a", "b"):
+        api.create(maps(namespace), config_map(name, namespace))
+    with api.watch(maps(namespace, "b") + "?watch=true") as events:
+        assert _seen(next(events)) == ("ADDED", "b")
+        api.patch(maps(namespace, "a"), {"data": {"x": "1"}})
+        api.call("DELETE", maps(namespace, "b"))
+        assert _seen(next(events)) == ("DELETED", "b")
+
+
 def test_a_watch_list_marks_the_end_of_what_existed(api: Api, namespace: str) -> None:
     api.create(maps(namespace), config_map("a", namespace))
     api.create(maps(namespace), config_map("b", namespace))

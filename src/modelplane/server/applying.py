@@ -63,7 +63,7 @@ def _configuration(call: Call) -> Object:
         raise refusals.bad_request("error decoding YAML: the body is not an object")
     validation = shaping.field_validation(call)
     if duplicates and validation == "Strict":
-        raise refusals.bad_request(f"error decoding patch: {strict_error((), duplicates)}")
+        raise refusals.bad_request(f"error strict decoding YAML: {strict_error((), duplicates)}")
     if validation == "Warn":
         for text in field_warnings((), duplicates):
             call.request.warn(text)

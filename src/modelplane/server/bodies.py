@@ -11,6 +11,7 @@ from modelplane.server.request import JSON, MAX_BODY, PROTOBUF, YAML, Request
 from modelplane.server.schema.decode import decode_json, decode_yaml
 
 ACCEPTED = (JSON, YAML, PROTOBUF)
+_SHOWN = 30
 
 
 def parse(request: Request) -> Object:
@@ -59,13 +60,18 @@ def parse_patch(body: bytes) -> object:
         raise refusals.bad_request(f"error decoding patch: {error}") from None
 
 
-def expect(obj: Object, gvk: GVK, *, custom: bool) -> Object:
+def expect(obj: Object, gvk: GVK, *, custom: bool, body: bytes = b"") -> Object:
     """Check that a body is of the kind that the path serves; a built-in kind may leave both fields out."""
     api_version, kind = obj.get("apiVersion"), obj.get("kind")
     if not kind or not api_version:
         if custom:
+            text = body.decode(errors="replace")
+            start = text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ..."
             missing = "Kind" if not kind else "apiVersion"
-            raise refusals.bad_request(f"Object '{missing}' is missing in the body of the request")
+            raise refusals.bad_request(
+                f"the object provided is unrecognized (must be of type {gvk.kind}): "
+                f"Object '{missing}' is missing in '{text}' ({start})"
+            )
         return {**obj, "apiVersion": gvk.api_version, "kind": gvk.kind}
     if api_version != gvk.api_version:
         raise refusals.bad_request(

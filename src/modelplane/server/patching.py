@@ -50,7 +50,7 @@ def patched(call: Call, kind: str, document: object, old: Object) -> Object:
             )
         given = GVK.parse(str(api_version), str(named))
         raise refusals.bad_request(f'{given.kind} in version "{given.version}" cannot be handled as a {old["kind"]}')
-    return shaping.known_fields(call, new)
+    return shaping.known_fields(call, new, patched=True)
 
 
 def carry_out(call: Call, kind: str, document: object, old: Object) -> Object:

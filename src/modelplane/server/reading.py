@@ -51,6 +51,11 @@ class Selection:
         self._call = call
         self.labels: LabelSelector = parse_labels(call.request.query.get("labelSelector"))
         self.fields: FieldSelector = parse_fields(call.request.query.get("fieldSelector"), selectable.__contains__)
+        if call.name:  # a watch of one object by its path
+            pinned = self.fields.pinned("metadata.name")
+            if self.fields.terms and pinned != call.name:
+                raise refusals.bad_request("fieldSelector metadata.name doesn't match requested name")
+            self.fields = FieldSelector((("metadata.name", call.name, True),))
         self.everything = not self.labels.requirements and not self.fields.terms
 
     def matches(self, entry: Entry) -> bool:

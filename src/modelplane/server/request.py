@@ -46,6 +46,8 @@ class Target:
     namespace: str = ""
     name: str = ""
     subresource: str = ""
+    named: bool = False
+    """Whether the path has the name, as opposed to a field selector that pins one."""
     tail: tuple[str, ...] = ()
     """Segments after the subresource, such as a proxied path; no endpoint here takes any."""
 
@@ -176,6 +178,7 @@ def locate(method: str, path: str, query: Query) -> Target:
         namespace=namespace,
         name=name,
         subresource=rest[2] if len(rest) > 2 else "",
+        named=len(rest) > 1,
         tail=tuple(rest[3:]),
     )
 

@@ -15,7 +15,6 @@ from modelplane.server.request import Media, Request, negotiate
 from modelplane.server.resource import ResourceType
 
 HEALTH: Final = ("/healthz", "/livez", "/readyz")
-_COLLECTION_VERBS: Final = ("list", "watch", "deletecollection")
 
 
 class Router:
@@ -60,13 +59,14 @@ class Router:
 
     async def _resource(self, type_: ResourceType, request: Request) -> Answer | Stream:
         target = request.target
-        if type_.namespaced and type_.stored and not target.namespace and target.verb not in _COLLECTION_VERBS:
-            raise refusals.method_not_allowed()
+        everywhere = ("list", "watch", "deletecollection") if type_.custom else ("list", "watch")
+        if type_.namespaced and type_.stored and not target.namespace and target.verb not in everywhere:
+            raise _not_allowed(type_, target.verb)
         if target.namespace and not type_.namespaced and type_.gvk.kind != "Namespace":
             raise refusals.no_such_resource()
         if type_.deprecation:
             request.warn(type_.deprecation)
-        name = target.name if _names_object(request) else ""
+        name = target.name if target.named else ""
         call = Call(
             backend=self._backend,
             type=type_,
@@ -84,13 +84,17 @@ class Router:
             return watching.watch(call)
         verb = _COLLECTION.get(request.method) if not name else _OBJECT.get(request.method)
         if verb is None:
-            raise refusals.method_not_allowed()
+            raise _not_allowed(type_, target.verb)
         return await verb(call)
 
 
-def _names_object(request: Request) -> bool:
-    """Whether the URL itself has a name, as opposed to a field selector that pins one."""
-    return request.target.verb not in _COLLECTION_VERBS or bool(request.target.subresource)
+def _not_allowed(type_: ResourceType, verb: str) -> Refusal:
+    """The 405 of a verb that a path does not take; custom kinds have words of their own for it."""
+    if not type_.custom:
+        return refusals.method_not_allowed()
+    details: dict[str, object] = {"group": type_.gvk.group, "kind": type_.plural}
+    message = f'{verb} is not supported on resources of kind "{type_.group_resource}"'
+    return Refusal(405, "MethodNotAllowed", message, details)
 
 
 def _media(request: Request) -> Media:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
+
+import msgspec
 
 from modelplane.api.meta import Object
 from modelplane.errors import Refusal
@@ -31,26 +34,33 @@ def decoded(call: Call) -> Object:
     """The body of a create or update: of the right kind, of the right types, with known fields only."""
     gvk = call.type.gvk
     obj, duplicates = bodies.parse_strictly(call.request, field_validation(call) != "Ignore")
-    return known_fields(call, bodies.expect(obj, gvk, custom=call.type.custom), duplicates)
+    return known_fields(call, bodies.expect(obj, gvk, custom=call.type.custom, body=call.request.body), duplicates)
 
 
-def known_fields(call: Call, obj: Object, duplicates: Sequence[str] = ()) -> Object:
+def known_fields(call: Call, obj: Object, duplicates: Sequence[str] = (), *, patched: bool = False) -> Object:
     """Without the fields that the schema does not know: refused when strict, else dropped, with warnings if asked."""
-    gvk = call.type.gvk
     validation = field_validation(call)
     mismatch = call.type.schema.decoding_error(obj)
     if mismatch:
-        raise refusals.bad_request(
-            f'{gvk.kind} in version "{gvk.version}" cannot be handled as a {gvk.kind}: {mismatch}'
-        )
+        raise _undecodable(call, obj, mismatch, patched)
     kept, unknown = call.type.schema.prune(obj)
     if (unknown or duplicates) and validation == "Strict":
-        why = strict_error(unknown, duplicates)
-        raise refusals.bad_request(f'{gvk.kind} in version "{gvk.version}" cannot be handled as a {gvk.kind}: {why}')
+        raise _undecodable(call, obj, strict_error(unknown, duplicates), patched)
     if validation == "Warn":
         for text in field_warnings(unknown, duplicates):
             call.request.warn(text)
     return kept
+
+
+def _undecodable(call: Call, obj: Object, why: str, patched: bool) -> Refusal:
+    """A 400 about a body; about what a patch would leave, a 422 that shows it."""
+    gvk = call.type.gvk
+    if not patched:
+        text = f'{gvk.kind} in version "{gvk.version}" cannot be handled as a {gvk.kind}: {why}'
+        return refusals.bad_request(text)
+    shown = msgspec.json.encode(obj, order="sorted").decode()
+    body = f"Invalid value: {json.dumps(shown, ensure_ascii=False)}: {why}"
+    return refusals.invalid_field("", "", "", "patch", body)
 
 
 def check(call: Call, new: Object, old: Object | None) -> None:

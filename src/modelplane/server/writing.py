@@ -122,7 +122,11 @@ async def update(call: Call) -> Answer:
     """PUT of an object, its status, or one of the other subresources that have the object's own kind."""
     body = shaping.decoded(call)
     given = _metadata_of(body)
-    if given.get("name") not in (None, "", call.name):
+    if not given.get("name"):
+        raise refusals.bad_request(
+            f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
+        )
+    if given["name"] != call.name:
         raise refusals.bad_request(
             f"the name of the object ({given['name']}) does not match the name on the URL ({call.name})"
         )
@@ -132,10 +136,10 @@ async def update(call: Call) -> Answer:
 
     def replace(old: Object) -> Object:
         if call.type.custom and not given.get("resourceVersion"):
-            raise call.invalid(
-                call.name, "metadata.resourceVersion", "Invalid value: 0: must be specified for an update"
-            )
-        return {**body, "metadata": {"name": call.name, **given}}
+            why = "Invalid value: 0: must be specified for an update"
+            plural, group = call.type.plural, call.type.gvk.group
+            raise refusals.invalid_field(plural, group, call.name, "metadata.resourceVersion", why)
+        return {**body, "metadata": dict(given)}
 
     return one(call, await modify(call, replace))
 
@@ -178,8 +182,9 @@ def settle(call: Call, new: Object, old: Object, *, tracked: bool = False) -> Ob
     if uid and uid != before["uid"]:
         raise call.conflict(call.name, _uid_mismatch(call, uid, before["uid"]))
     if metadata.get("name", call.name) != call.name:
-        body = f'Invalid value: "{metadata["name"]}": field is immutable'
-        raise call.invalid(call.name, "metadata.name", body)
+        raise refusals.bad_request(
+            f"the name of the object ({metadata['name']}) does not match the name on the URL ({call.name})"
+        )
     metadata["name"] = call.name
     for name in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation",
                  "resourceVersion", "generateName"):  # fmt: skip
