@@ -19,7 +19,6 @@ from modelplane.server.schema.node import ANYTHING, MISSING, Node
 _SCALAR: Final = "scalar"
 _MAP: Final = "map"
 _LIST: Final = "list"
-_EMPTY: Final[tuple[object, ...]] = (MISSING, None)
 
 
 @dataclass
@@ -117,9 +116,12 @@ def compare(node: Node, old: object, new: object) -> Comparison:
 
 
 def _compare(node: Node, old: object, new: object, path: Path, found: Comparison) -> None:
-    kinds = {shape(node, side) for side in (old, new) if side not in _EMPTY} if old is not new else {_SCALAR}
-    if not any(old is side for side in _EMPTY) and not any(new is side for side in _EMPTY) and len(kinds) > 1:
-        found.modified.insert(path)
+    if old is new or (type(old) is type(new) and old == new):
+        return
+    kinds = {shape(node, side) for side in (old, new) if side is not MISSING and side is not None}
+    if len(kinds) > 1:
+        _half(node, old, path, found, gone=True)
+        _half(node, new, path, found, gone=False)
         return
     kind = next(iter(kinds), _SCALAR)
     if kind == _SCALAR or (_hollow(old) and _hollow(new)):
@@ -136,6 +138,20 @@ def _compare(node: Node, old: object, new: object, path: Path, found: Comparison
         found.added.insert(path)
     elif new is MISSING:
         found.removed.insert(path)
+
+
+def _half(node: Node, value: object, path: Path, found: Comparison, *, gone: bool) -> None:
+    """One side of a value that was of one shape and is of another."""
+    if shape(node, value) == _SCALAR or _hollow(value):
+        found.modified.insert(path)
+        return
+    children = (
+        [(fieldset.field(name), below(node, name), child) for name, child in value.items()]
+        if isinstance(value, dict)
+        else [(element, node.items or ANYTHING, item) for element, item in elements(node, _list(value))]
+    )
+    for element, child, item in children:
+        _compare(child, item if gone else MISSING, MISSING if gone else item, (*path, element), found)
 
 
 def _hollow(value: object) -> bool:
