@@ -90,6 +90,8 @@ class Fleet:
         self.addresses = addresses or {}
         self.mute: set[str] = set()
         """Replicas that answer no request for their models."""
+        self.models: list[str] = ["m"]
+        """What replicas name when they are asked; empty when nobody has asked yet."""
 
     # --- the user's hand
 
@@ -247,7 +249,7 @@ class Fleet:
                     accepted = {"type": "Accepted", "status": "True", "reason": "Accepted"}
                     obj["status"] = {"parents": [{"conditions": [accepted]}]}
         for replica in self.all(MODEL_REPLICA):
-            if is_true(replica, "Ready"):
+            if is_true(replica, "Ready") and self.models:
                 self._ask(replica)
         return self._fingerprint() != before
 
@@ -259,7 +261,9 @@ class Fleet:
         said = {"type": "EndpointAnswering", "status": status, "reason": reason}
         said["observedGeneration"] = replica["metadata"]["generation"]
         conditions = sorted([*kept, said], key=lambda entry: entry["type"])
-        replica["status"] = replica["status"] | {"conditions": conditions} | ({"models": ["m"]} if answers else {})
+        replica["status"] = (
+            replica["status"] | {"conditions": conditions} | ({"models": self.models} if answers else {})
+        )
 
 
 def _defaulted(schema: Object, value: Any) -> Any:

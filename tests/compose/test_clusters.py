@@ -182,6 +182,16 @@ def test_what_a_cluster_lacks_is_named(reason: str, absent: Object, type_: str, 
     assert words in message
 
 
+def test_a_pool_that_may_be_empty_needs_no_labelled_node() -> None:
+    pools = [
+        {"name": "pool", "className": "synthetic-gpu", "nodeCount": 1},
+        {"name": "spare", "className": "synthetic-gpu", "nodeCount": 0, "maxNodeCount": 4},
+    ]
+    fleet = registered(cluster=inference_cluster(nodePools=pools))
+    fleet.settle()
+    assert fleet.condition(fleet.get(INFERENCE_CLUSTER, "eu"), "PoolsLabelled")[0] == "True"
+
+
 def test_a_storage_class_that_does_not_exist_is_named() -> None:
     cluster = inference_cluster(existing={"cache": {"storageClassName": "fast"}})
     fleet = registered(cluster=cluster)
@@ -259,6 +269,14 @@ def test_a_gateway_address_that_vanishes_for_a_moment_stays_published() -> None:
     fleet.get(GATEWAY, "inference-gateway", SYSTEM, "eu")["status"] = {}
     fleet.settle(healthy=False)
     assert stack_of(fleet)["status"]["gateway"] == {"address": "inference-gateway.eu"}
+    assert fleet.get(INFERENCE_CLUSTER, "eu")["status"]["gateway"] == {"address": "inference-gateway.eu"}
+
+
+def test_a_gateway_address_outlives_the_stack_that_found_it() -> None:
+    fleet = registered()
+    fleet.settle()
+    fleet.stores[None].pop(identity(stack_of(fleet)))
+    fleet.reconcile(fleet.get(INFERENCE_CLUSTER, "eu"))
     assert fleet.get(INFERENCE_CLUSTER, "eu")["status"]["gateway"] == {"address": "inference-gateway.eu"}
 
 

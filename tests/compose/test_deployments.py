@@ -15,6 +15,7 @@ from modelplane.compose.kinds import (
     MODEL_DEPLOYMENT,
     MODEL_ENDPOINT,
     MODEL_REPLICA,
+    SERVING_STACK,
 )
 from modelplane.compose.registry import COMPOSERS
 from modelplane.plan.names import replica_name
@@ -174,6 +175,47 @@ def test_a_selector_that_does_not_compile_is_quoted_and_moves_nothing() -> None:
     assert endpoints_of(fleet) == [US, EU]
 
 
+def test_what_was_placed_and_not_seen_yet_is_scheduling() -> None:
+    fleet = applied()
+    for kind in (INFERENCE_CLUSTER, SERVING_STACK):
+        for parent in fleet.all(kind):
+            fleet.reconcile(parent)
+    fleet.make_healthy()
+    for kind in (SERVING_STACK, INFERENCE_CLUSTER):
+        for parent in fleet.all(kind):
+            fleet.reconcile(parent)
+    for cluster in fleet.all(INFERENCE_CLUSTER):
+        cluster["status"]["conditions"] = [{"type": "Ready", "status": "True", "reason": "Available"}]
+    fleet.reconcile(deployment_of(fleet))
+    status, reason, message = fleet.condition(deployment_of(fleet), "ReplicasScheduled")
+    assert (status, reason) == ("False", "Scheduling")
+    assert "2 not created yet" in message
+
+
+def test_a_replica_that_leaves_serves_as_it_is_until_its_replacement_does() -> None:
+    fleet = settled()
+    change(fleet, replicas=1)
+    fleet.settle()
+    (old,) = fleet.all(MODEL_REPLICA)
+    other = "us-east" if old["spec"]["clusterName"] == "gpu-eu-west" else "eu-west"
+    before = old["spec"]
+    engines = deployment_of(fleet)["spec"]["template"]["spec"]["engines"]
+    image = {"name": "engine", "image": "new"}
+    member = engines[0]["members"][0] | {"template": {"spec": {"containers": [image]}}}
+    change(
+        fleet,
+        engines=[engines[0] | {"members": [member]}],
+        clusterSelector={"matchLabels": {"modelplane.ai/region": other}},
+    )
+    fleet.reconcile(deployment_of(fleet))
+    replicas = {obj["spec"]["clusterName"]: obj["spec"] for obj in fleet.all(MODEL_REPLICA)}
+    assert replicas[before["clusterName"]] == before
+    assert replicas[f"gpu-{other}"]["engines"][0]["members"][0]["template"]["spec"]["containers"] == [image]
+    assert endpoints_of(fleet) == [old["metadata"]["name"]]
+    fleet.settle()
+    assert [obj["spec"]["clusterName"] for obj in fleet.all(MODEL_REPLICA)] == [f"gpu-{other}"]
+
+
 # --- replicas ---------------------------------------------------------------------------------------------------
 
 
@@ -248,6 +290,15 @@ def test_a_replica_that_names_no_model_gets_no_endpoint() -> None:
     fleet.mute = set()
     fleet.settle()
     assert endpoints_of(fleet) == [US, EU]
+
+
+def test_a_replica_that_nobody_has_asked_yet_gets_no_endpoint() -> None:
+    fleet = applied()
+    fleet.models = []
+    fleet.settle()
+    assert fleet.condition(fleet.get(MODEL_REPLICA, EU, NAMESPACE), "Ready")[0] == "True"
+    assert endpoints_of(fleet) == []
+    assert deployment_of(fleet)["status"]["replicas"] == {"total": 2, "ready": 0}
 
 
 def test_a_replica_that_stops_answering_loses_its_endpoint() -> None:

@@ -56,6 +56,21 @@ def test_two_candidates_that_look_alike_without_dots_stay_two() -> None:
     assert service_name("1a") != service_name("s-1a")
 
 
+def test_engines_whose_short_names_are_equal_get_longer_ones() -> None:
+    replica = "r" * 63
+    seen: dict[str, str] = {}
+    for number in range(20_000):
+        engine = f"engine-{number}"
+        other = seen.setdefault(childname(replica, engine), engine)
+        if other != engine:
+            break
+    else:
+        raise AssertionError("no two engines with one short name; look further")
+    ground = Ground(replica=replica, namespace="n", deployment="d", cluster="c", engines=(other, engine))
+    assert ground.workload(other) == childname(replica, other)
+    assert ground.workload(engine) == childname(replica, engine, digits=10)
+
+
 _LABEL = st.from_regex(r"\A[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?\Z")
 _ENGINES = st.lists(st.from_regex(r"\A[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\Z"), min_size=1, max_size=8, unique=True)
 

@@ -222,6 +222,14 @@ def test_a_composed_endpoint_keeps_the_model_names_that_its_replica_answered_wit
     assert fleet.get(MODEL_ENDPOINT, "mock-demo-be445", NAMESPACE)["status"]["models"] == ["llama"]
 
 
+def test_model_names_stay_while_the_replica_is_not_seen() -> None:
+    labels = model_replica()["metadata"]["labels"]
+    fleet = Fleet()
+    fleet.apply(model_endpoint("mock-demo-be445", labels) | {"status": {"models": ["llama"]}})
+    fleet.settle()
+    assert fleet.get(MODEL_ENDPOINT, "mock-demo-be445", NAMESPACE)["status"]["models"] == ["llama"]
+
+
 # --- services ---------------------------------------------------------------------------------------------------
 
 
@@ -270,6 +278,13 @@ def test_endpoints_of_other_namespaces_do_not_count() -> None:
     fleet = routed(foreign, model_service())
     service = fleet.get(MODEL_SERVICE, "mock", NAMESPACE)
     assert fleet.condition(service, "EndpointsResolved")[:2] == ("False", "NoEndpoints")
+
+
+def test_an_endpoint_that_is_being_deleted_gets_no_more_traffic() -> None:
+    fleet = routed(model_endpoint("a", DEPLOYMENT), model_endpoint("b", DEPLOYMENT), model_service())
+    fleet.get(MODEL_ENDPOINT, "a", NAMESPACE)["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    fleet.reconcile(fleet.get(MODEL_SERVICE, "mock", NAMESPACE))
+    assert len(rule_of(fleet)["backendRefs"]) == 1
 
 
 def test_a_service_without_endpoints_keeps_its_address_and_says_why_it_is_not_ready() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from modelplane.api.meta import Condition, Object, Status, condition_of
@@ -50,9 +50,9 @@ def carries(observed: Any, wanted: Any) -> bool:
     """
     if isinstance(wanted, Mapping):
         return isinstance(observed, Mapping) and all(carries(observed.get(key), value) for key, value in wanted.items())
-    if isinstance(wanted, Sequence) and not isinstance(wanted, str):
+    if isinstance(wanted, list | tuple):
         return (
-            isinstance(observed, Sequence)
+            isinstance(observed, list | tuple)
             and len(observed) == len(wanted)
             and all(carries(have, want) for have, want in zip(observed, wanted, strict=True))
         )
