@@ -183,3 +183,14 @@ def test_an_observed_pool_accounts_for_replicas_that_were_ready_before_it_was_se
     late = replica("a/0", of=Key("ml", "other"), ready=True, ready_since="2026-11-29T12:30:00Z")
     starting = replica("a/0", of=Key("ml", "other"))
     assert [plan(fleet(cluster("a", node), one), want()).placed for one in (old, late, starting)] == [1, 0, 0]
+
+
+def test_a_fleet_without_clusters_says_what_to_do() -> None:
+    condition = plan(fleet(), want(2)).condition()
+    assert condition.reason == "NoClusters"
+    assert condition.message == "0 of 2 replicas placed; 2 without a place: there is no InferenceCluster; create one."
+
+
+def test_while_the_cache_is_unknown_the_message_says_that_placing_waits() -> None:
+    found = plan(fleet(cluster("a")), want(1, fill=False))
+    assert found.summary() == "0 of 1 replicas placed; 1 without a place: new replicas wait for the ModelCache."

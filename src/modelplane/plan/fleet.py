@@ -102,6 +102,9 @@ class Fleet(msgspec.Struct, frozen=True):
 
     clusters: Mapping[str, Cluster]
     replicas: tuple[Replica, ...]
+    by_cluster: Mapping[str, tuple[Replica, ...]]
+    by_deployment: Mapping[Key, tuple[Replica, ...]]
+    """By the key of the deployment that the replica's label and namespace name."""
 
     @classmethod
     def of(cls, clusters: Iterable[Cluster], replicas: Iterable[Replica] = ()) -> Fleet:
@@ -112,7 +115,17 @@ class Fleet(msgspec.Struct, frozen=True):
             if known is None or (known.assumed and not replica.assumed):
                 by_key[replica.key] = replica
         ordered = tuple(by_key[key] for key in sorted(by_key))
-        return cls({cluster.name: cluster for cluster in sorted(clusters, key=lambda one: one.name)}, ordered)
+        by_cluster: dict[str, list[Replica]] = {}
+        by_deployment: dict[Key, list[Replica]] = {}
+        for replica in ordered:
+            by_cluster.setdefault(replica.cluster, []).append(replica)
+            by_deployment.setdefault(Key(replica.key.namespace, replica.deployment), []).append(replica)
+        return cls(
+            {cluster.name: cluster for cluster in sorted(clusters, key=lambda one: one.name)},
+            ordered,
+            {name: tuple(found) for name, found in by_cluster.items()},
+            {key: tuple(found) for key, found in by_deployment.items()},
+        )
 
     def assuming(self, replicas: Iterable[Replica]) -> Fleet:
         """The same fleet with reservations beside what exists."""
@@ -120,7 +133,7 @@ class Fleet(msgspec.Struct, frozen=True):
 
     def on(self, cluster: str) -> Sequence[Replica]:
         """Replicas on a cluster, in order of key."""
-        return [replica for replica in self.replicas if replica.cluster == cluster]
+        return self.by_cluster.get(cluster, ())
 
     def ledger(self, cluster: str, without: frozenset[Key] = frozenset()) -> Ledger:
         """The cluster's capacity less the replicas that it does not account for yet; ``without`` are not charged."""

@@ -104,6 +104,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Clusters that the deployment's selectors match."""
     notes: tuple[str, ...] = ()
     """What a person should know about placements that stay."""
+    holding: bool = False
+    """Nothing new is placed in this pass, since the deployment's ModelCache is not known."""
 
     @property
     def placed(self) -> int:
@@ -129,7 +131,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             parts.append(f"{self.waiting} of them waiting for nodes")
         text = ", ".join(parts)
         if self.missing:
-            return digest(f"{text}; {self.missing} without a place", self.verdicts, self.notes)
+            text = f"{text}; {self.missing} without a place"
+            if self.holding:
+                return digest(f"{text}: new replicas wait for the ModelCache", (), self.notes)
+            if not self.verdicts:
+                return digest(f"{text}: there is no InferenceCluster; create one", (), self.notes)
+            return digest(text, self.verdicts, self.notes)
         return digest(text, (), self.notes)
 
     def condition(self) -> Condition:

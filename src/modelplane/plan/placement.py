@@ -53,12 +53,18 @@ class _Planning:
         self.removed: list[Removal] = []
         self.gone: set[Key] = set()
         """Replicas whose room is free again."""
+        self.used: dict[str, set[int]] = {}
+        """Indexes by cluster."""
+        self.taken: set[str] | None = None
+        """Names of the namespace that other owners have."""
 
     def run(self, explain: bool) -> Plan:
         judged = judge_replicas(self.fleet, self.request, self.matcher, self.digest)
         self.sort(judged)
         self.scale_down()
         self.placements = [self.retained(kept) for kept in self.kept]
+        for one in self.placements:
+            self.used.setdefault(one.cluster, set()).add(one.index)
         if self.request.fill:
             self.fill()
         self.keep_leaving()
@@ -174,8 +180,9 @@ class _Planning:
         return True
 
     def free_index(self, cluster: str) -> int:
-        used = {placement.index for placement in self.placements if placement.cluster == cluster}
-        used |= {one.replica.index for one in self.leaving if one.replica.cluster == cluster}
+        used = self.used.get(cluster, set()) | {
+            one.replica.index for one in self.leaving if one.replica.cluster == cluster
+        }
         index = 0
         while index in used:
             index += 1
@@ -205,19 +212,20 @@ class _Planning:
                 constraints=self.digest,
             )
         )
+        self.used.setdefault(cluster.name, set()).add(index)
 
     def name(self, cluster: str, index: int) -> str:
-        namespace, deployment = self.request.key.namespace, self.request.key.name
-        taken = {
-            replica.key.name
-            for replica in self.fleet.replicas
-            if replica.key.namespace == namespace and not owns(self.request, replica)
-        }
-        return free_replica_name(deployment, cluster, index, taken)
+        if self.taken is None:
+            self.taken = {
+                replica.key.name
+                for replica in self.fleet.replicas
+                if replica.key.namespace == self.request.key.namespace and not owns(self.request, replica)
+            }
+        return free_replica_name(self.request.key.name, cluster, index, self.taken)
 
     def reason(self, cluster: Cluster, found: Fit) -> str:
         pools = ", ".join(sorted({option.pool for option in found.options}))
-        beside = sum(1 for placement in self.placements if placement.cluster == cluster.name)
+        beside = len(self.used.get(cluster.name, ()))
         text = f"fits pool {pools}; {beside} of this deployment were on the cluster"
         return f"{text}; {found.waiting} pods wait for nodes" if found.waiting else text
 
@@ -259,6 +267,7 @@ class _Planning:
             removed=tuple(sorted(self.removed, key=lambda one: (one.cluster, one.index, one.name))),
             verdicts=verdicts,
             candidates=matching,
+            holding=not self.request.fill,
             notes=tuple(note for kept in self.kept for note in (kept.note, self.outgrown(kept)) if note),
         )
 
