@@ -84,3 +84,15 @@ def test_a_pod_on_its_host_s_address_is_reached_where_its_annotation_says() -> N
     entry = make.endpoint_slice("a-0", "a", "127.0.0.1", 8000)
     entry["endpoints"][0]["targetRef"] = {"kind": "Pod", "name": "one"}
     assert resolve(make.ref("a"), make.service("a"), entry, pod).endpoints == (Endpoint("127.0.0.1", 41234),)
+
+
+def test_an_annotation_that_makes_no_sense_counts_as_none() -> None:
+    for nonsense in ("x", "127.0.0.1", "127.0.0.1:http", "example.com:80", "127.0.0.1:99999"):
+        pod = make.pod("one", "127.0.1.1", host_port=nonsense, serving="p")
+        assert resolve(POOL_REF, make.pool("p", serving="p"), pod).endpoints == (Endpoint("127.0.1.1", 8000),)
+
+
+def test_a_slice_port_without_number_is_left_out() -> None:
+    entry = make.endpoint_slice("a-0", "a", "10.0.0.1", 80)
+    entry["ports"] = [{"name": "", "protocol": "TCP"}]
+    assert resolve(make.ref("a"), make.service("a"), entry).endpoints == ()

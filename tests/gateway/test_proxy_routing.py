@@ -78,6 +78,13 @@ async def test_a_retry_on_another_endpoint_has_that_endpoint_s_path(proxy: Rig, 
     assert len(a.seen) == 10
 
 
+async def test_a_body_too_large_to_be_kept_for_a_retry_still_gets_through(proxy: Rig, a: Backend) -> None:
+    await proxy.publish(mock_route(make.ref("a", ONE)), service(a, ""))
+    body = b"x" * (20 * 1024 * 1024)
+    async with proxy.http.post(f"{proxy.url}/ml-team/mock/v1/chat/completions", data=body) as response:
+        assert response.status == 200
+
+
 async def test_two_endpoints_behind_one_address_are_two(proxy: Rig, a: Backend) -> None:
     twin = make.service("b", ("127.0.0.1", a.port), health="/health")
     await proxy.publish(mock_route(make.ref("a", ONE), make.ref("b", TWO)), service(a), twin)

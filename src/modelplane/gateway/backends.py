@@ -6,6 +6,7 @@ flight is the picker's own fallback. An endpoint without a `ready` condition cou
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -51,11 +52,11 @@ class Backends:
             if owner:
                 self._slices.setdefault(Key(entry["metadata"]["namespace"], owner), []).append(entry)
         self._pods: dict[str, list[Object]] = {}
-        self._moved: dict[tuple[str, str], str] = {}
+        self._moved: dict[tuple[str, str], Endpoint] = {}
         for pod in pods:
             self._pods.setdefault(pod["metadata"]["namespace"], []).append(pod)
-            moved = (pod["metadata"].get("annotations") or {}).get(HOST_PORT)
-            if moved:
+            moved = _moved(pod)
+            if moved is not None:
                 self._moved[pod["metadata"]["namespace"], pod["metadata"]["name"]] = moved
 
     def resolve(self, ref: Mapping[str, object], namespace: str) -> Resolved | Unresolved:
@@ -96,7 +97,11 @@ class Backends:
         )
 
     def _of_slice(self, item: Object, port_name: str) -> Iterable[Endpoint]:
-        ports = [entry["port"] for entry in item.get("ports") or () if (entry.get("name") or "") == port_name]
+        ports = [
+            entry["port"]
+            for entry in item.get("ports") or ()
+            if (entry.get("name") or "") == port_name and entry.get("port")
+        ]
         named = item.get("addressType") == "FQDN"
         for endpoint in item.get("endpoints") or ():
             if (endpoint.get("conditions") or {}).get("ready") is False:
@@ -105,7 +110,7 @@ class Backends:
             moved = self._moved.get((item["metadata"]["namespace"], target.get("name") or ""))
             for address in endpoint["addresses"][:1]:
                 for port in ports:
-                    yield _moved(moved) if moved else Endpoint(address, port, named)
+                    yield moved or Endpoint(address, port, named)
 
     def _pool(self, key: Key) -> Resolved | Unresolved:
         pool = self._pools.get(key)
@@ -116,9 +121,9 @@ class Backends:
         for pod in sorted(self._pods.get(key.namespace, ()), key=lambda pod: str(pod["metadata"]["name"])):
             labels = pod["metadata"].get("labels") or {}
             if wanted and wanted <= labels.items() and serving(pod):
-                moved = (pod["metadata"].get("annotations") or {}).get(HOST_PORT)
+                moved = self._moved.get((key.namespace, pod["metadata"]["name"]))
                 for entry in pool["spec"].get("targetPorts") or ():
-                    found[_moved(moved) if moved else Endpoint(pod["status"]["podIP"], entry["number"])] = None
+                    found[moved or Endpoint(pod["status"]["podIP"], entry["number"])] = None
         return Resolved(endpoints=tuple(found), balance=Balance.LEAST_REQUEST)
 
 
@@ -130,6 +135,12 @@ def serving(pod: Object) -> bool:
     return ready is not None and ready.status is Status.TRUE
 
 
-def _moved(host_port: str) -> Endpoint:
-    host, _, port = host_port.rpartition(":")
-    return Endpoint(host.strip("[]"), int(port))
+def _moved(pod: Object) -> Endpoint | None:
+    """Where a pod that shares its host's address is reached. Anybody may annotate a pod: nonsense counts as nothing."""
+    text = (pod["metadata"].get("annotations") or {}).get(HOST_PORT) or ""
+    host, _, port = text.rpartition(":")
+    try:
+        address, number = ipaddress.ip_address(host.strip("[]")), int(port)
+    except ValueError:
+        return None
+    return Endpoint(str(address), number) if 0 < number < 65536 else None

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import fcntl
 import logging
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -42,7 +43,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 async def serve(directory: Path, clusters: Sequence[Cluster], stop: asyncio.Event) -> None:
     """Run the gateways of `clusters` until `stop` is set, then end their proxies. State lies in `directory`.
 
-    Raises PermanentError when another process serves the same directory.
+    Raises PermanentError when another process serves the same directory, or Envoy is not installed.
     """
     sockets = socket_directory(directory)
     for folder in (directory, sockets / "proxies"):
@@ -72,6 +73,17 @@ async def serve(directory: Path, clusters: Sequence[Cluster], stop: asyncio.Even
             await asyncio.gather(stopped, *tasks, return_exceptions=True)
             await asyncio.gather(*(site.stop() for site in sites.values()))
             await host.server.stop()
+
+
+def _folders(directory: Path) -> Path:
+    """Makes the folders and gives that of the sockets, which nobody else may have made: whoever owns it feeds the proxies."""
+    directory.mkdir(parents=True, exist_ok=True)
+    sockets = socket_directory(directory)
+    sockets.mkdir(mode=0o700, exist_ok=True)
+    if sockets.stat().st_uid != os.getuid():
+        raise PermanentError(f"{sockets} belongs to somebody else; choose a shorter --data-dir, or remove it")
+    (sockets / "proxies").mkdir(exist_ok=True)
+    return sockets
 
 
 async def _run(site: Site, cluster: Cluster) -> None:

@@ -89,6 +89,8 @@ class Server:
                 await wake.wait()
                 wake.clear()
                 if reader.done():
+                    if (error := reader.exception()) is not None:
+                        log.warning("proxy %s: its stream ends: %s", subscription.node, error)
                     return
                 if not subscription.node:
                     continue
