@@ -102,7 +102,7 @@ CASES: dict[str, tuple[Object, Any, list[str]]] = {
     "min items": (
         {"type": "array", "minItems": 1, "items": {"type": "string"}},
         [],
-        ["spec: Invalid value: []: spec in body should have at least 1 items"],
+        ["spec: Invalid value: 0: spec in body should have at least 1 items"],
     ),
     "item path": (
         {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}},
@@ -183,7 +183,7 @@ MEANINGS: dict[str, Evaluate] = {
 
 
 def test_rules_speak_with_their_message_at_their_field() -> None:
-    assert wrong(RULED, {"min": 2, "max": 1}, **MEANINGS) == ['spec: Invalid value: "object": min must not exceed max']
+    assert wrong(RULED, {"min": 2, "max": 1}, **MEANINGS) == ["spec: Invalid value: min must not exceed max"]
 
 
 def test_transition_rules_wait_for_an_update() -> None:
@@ -195,7 +195,7 @@ def test_transition_rules_wait_for_an_update() -> None:
 
 def test_a_rule_that_fails_while_it_runs_is_an_error_of_the_object() -> None:
     (told,) = wrong(RULED, {"max": 1}, **MEANINGS)
-    assert told == "spec: Invalid value: \"object\": 'min' evaluating rule: min must not exceed max"
+    assert told == "spec: Invalid value: 'min' evaluating rule: min must not exceed max"
 
 
 def test_rules_wait_until_types_are_right() -> None:
@@ -217,7 +217,7 @@ def test_rules_on_items_compare_with_the_item_of_the_same_key() -> None:
     }
     old = [{"name": "a", "max": 1}, {"name": "b", "max": 2}]
     new = [{"name": "new", "max": 9}, {"name": "b", "max": 2}, {"name": "a", "max": 5}]
-    assert wrong(schema, new, old=old, **MEANINGS) == ['spec[2]: Invalid value: "object": no']
+    assert wrong(schema, new, old=old, **MEANINGS) == ["spec[2]: Invalid value: no"]
 
 
 @pytest.mark.parametrize(

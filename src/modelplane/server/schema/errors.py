@@ -38,6 +38,12 @@ _WORDS = {
 _VALUELESS = (ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG)
 
 
+class Omitted(StrEnum):
+    """In place of a bad value: the value is a whole object or list, which the sentence leaves out."""
+
+    OMITTED = ""
+
+
 class FieldError(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that is wrong with one field; ``str()`` is the sentence that kubectl shows."""
 
@@ -50,7 +56,7 @@ class FieldError(msgspec.Struct, frozen=True, kw_only=True):
     def body(self) -> str:
         """The sentence without the path: the ``message`` of a cause."""
         text = _WORDS[self.type]
-        if self.type not in _VALUELESS:
+        if self.type not in _VALUELESS and self.bad_value is not Omitted.OMITTED:
             text += f": {shown(self.bad_value)}"
         return f"{text}: {self.message}" if self.message else text
 

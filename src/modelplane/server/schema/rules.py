@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from modelplane.api.meta import Object
-from modelplane.server.schema.errors import ErrorType, FieldError
+from modelplane.server.schema.errors import ErrorType, FieldError, Omitted
 from modelplane.server.schema.node import Node
 from modelplane.server.schema.validate import correlate, join
 
@@ -72,7 +72,8 @@ class Rules:
             for name, item in value.items():
                 child = node.field(name)
                 if child is not None:
-                    self._walk(child, item, before.get(name), join(path, name), errors)
+                    where = join(path, name) if name in node.properties else f"{path}[{name}]"
+                    self._walk(child, item, before.get(name), where, errors)
         elif isinstance(value, list) and node.items is not None:
             for position, (item, former) in enumerate(zip(value, correlate(node, value, old), strict=True)):
                 self._walk(node.items, item, former, f"{path}[{position}]", errors)
@@ -89,8 +90,8 @@ class Rules:
             if self._evaluator(node, rule, "rule")(variables) is True:
                 return None
         except Exception as error:  # the engine's own words, whatever it raises, are for the user
-            return self._error(node, rule, where, f"{error} evaluating rule: {rule.get('message') or rule['rule']}")
-        return self._error(node, rule, where, self._message(node, rule, variables))
+            return self._error(rule, value, where, f"{error} evaluating rule: {rule.get('message') or rule['rule']}")
+        return self._error(rule, value, where, self._message(node, rule, variables))
 
     def _message(self, node: Node, rule: Object, variables: Mapping[str, object]) -> str:
         if rule.get("messageExpression"):
@@ -103,9 +104,10 @@ class Rules:
         return str(rule.get("message") or f"failed rule: {rule['rule'].strip()}")
 
     @staticmethod
-    def _error(node: Node, rule: Object, path: str, message: str) -> FieldError:
+    def _error(rule: Object, value: object, path: str, message: str) -> FieldError:
         reason = _REASONS.get(rule.get("reason", ""), ErrorType.INVALID)
-        return FieldError(path=path, type=reason, bad_value=node.type or "object", message=message)
+        bad = Omitted.OMITTED if isinstance(value, dict | list) else value
+        return FieldError(path=path, type=reason, bad_value=bad, message=message)
 
     def _evaluator(self, node: Node, rule: Object, what: str) -> Evaluate:
         key = (id(node), what, rule[what])

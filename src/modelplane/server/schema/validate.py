@@ -120,7 +120,7 @@ def _unique(node: Node, value: list[object], path: str, errors: list[FieldError]
         if identity in seen:
             told = item
             if node.list_type == "map" and isinstance(item, dict):
-                told = {key: item[key] for key in node.map_keys if key in item}
+                told = {key: item[key] for key in sorted(node.map_keys) if key in item}
             errors.append(FieldError(path=f"{path}[{position}]", type=ErrorType.DUPLICATE, bad_value=told))
         seen.add(identity)
 
@@ -132,8 +132,9 @@ def _constraints(node: Node, value: object, path: str, errors: list[FieldError])
     if "format" in rules and not conforms(rules["format"], value):
         message = f"{path} in body must be of type {rules['format']}: {shown(str(value))}"
         errors.append(FieldError(path=path, type=ErrorType.TYPE_INVALID, bad_value=value, message=message))
+    shows = len(value) if isinstance(value, list | dict) else value
     for words in _broken(rules, value):
-        errors.append(FieldError(path=path, type=ErrorType.INVALID, bad_value=value, message=f"{path} in body {words}"))
+        errors.append(FieldError(path=path, type=ErrorType.INVALID, bad_value=shows, message=f"{path} in body {words}"))
     _sizes(rules, value, path, errors)
     if rules.keys() & {"allOf", "anyOf", "oneOf", "not"}:
         _composed(node, value, path, errors)
