@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import pytest
 
+from modelplane.api.engines import ServingMode
 from modelplane.api.meta import GVK, Object
 from modelplane.compose.contract import After, Child, Unavailable
 from modelplane.compose.kinds import (
@@ -22,7 +24,7 @@ from modelplane.compose.kinds import (
     SERVICE,
 )
 from modelplane.compose.registry import COMPOSERS
-from modelplane.compose.workloads.picker import block_size, unified_config
+from modelplane.compose.workloads.picker import block_size, picker_config
 from tests.compose.fleet import Fleet, identity
 from tests.compose.objects import NAMESPACE as TEAM
 from tests.compose.objects import (
@@ -192,9 +194,15 @@ def test_the_picker_hashes_in_the_engines_own_blocks(reason: str, args: list[str
     assert block_size(args) == want, reason
 
 
-def test_the_pickers_text_has_the_published_checksum() -> None:
-    digest = hashlib.sha256(unified_config(16).encode()).hexdigest()
-    assert digest == "20c1dfea3fc4ad41e335cc74edbeb1e8689a607bc4bf7395849ffd2cf0bb2ae1"
+CHECKSUMS = [
+    (ServingMode.UNIFIED, "20c1dfea3fc4ad41e335cc74edbeb1e8689a607bc4bf7395849ffd2cf0bb2ae1"),
+    (ServingMode.PREFILL_DECODE, "f715f3024f37e7042d42628f10cbb04c7da78b96dc65953dac0f289ef2c7ef98"),
+]
+
+
+@pytest.mark.parametrize(("mode", "want"), CHECKSUMS)
+def test_the_pickers_text_has_the_published_checksum(mode: ServingMode, want: str) -> None:
+    assert hashlib.sha256(picker_config(16, mode).encode()).hexdigest() == want
 
 
 def test_a_picker_of_a_name_that_starts_with_a_digit_has_a_valid_service() -> None:
@@ -338,6 +346,81 @@ def test_an_engine_that_becomes_a_gang_frees_its_devices_first() -> None:
     assert fleet.all(LEADER_WORKER_SET, "eu")
 
 
+# --- prefill and decode -----------------------------------------------------------------------------------------
+
+
+def split(**decode: Any) -> Object:
+    """Two engines, the decode one first, so that nothing can depend on their order."""
+    engines = (
+        engine("d", member(container=container(**decode)), phase="Decode"),
+        engine("p", member(container=container()), phase="Prefill"),
+    )
+    return model_replica(NAME, *engines, serving={"mode": "PrefillDecode"})
+
+
+def pods_of(fleet: Fleet) -> dict[str, Object]:
+    """Pod templates by phase."""
+    templates = [workload["spec"]["template"] for workload in engines_of(fleet)]
+    return {template["metadata"]["labels"]["llm-d.ai/role"]: template for template in templates}
+
+
+def test_decode_serves_through_a_sidecar_and_prefill_by_itself() -> None:
+    fleet = placed(replica=split(args=["--block-size=32"]))
+    pods = pods_of(fleet)
+    for pod in pods.values():
+        assert pod["metadata"]["labels"]["llm-d.ai/inference-serving"] == "true"
+        assert pod["metadata"]["labels"]["app"] == NAME
+        assert pod["metadata"]["labels"]["modelplane.ai/serving"] == NAME
+        assert [entry["name"] for entry in pod["spec"]["containers"][0]["env"]][-2:] == [
+            "VLLM_NIXL_SIDE_CHANNEL_HOST",
+            "VLLM_NIXL_SIDE_CHANNEL_PORT",
+        ]
+    (prefill,) = pods["prefill"]["spec"]["containers"]
+    decode, sidecar = pods["decode"]["spec"]["containers"]
+    assert prefill["ports"] == sidecar["ports"] == [{"containerPort": 8000}]
+    assert decode["ports"] == [{"containerPort": 8001}]
+    assert decode["readinessProbe"]["httpGet"]["port"] == decode["startupProbe"]["httpGet"]["port"] == 8001
+    assert sidecar["readinessProbe"]["httpGet"]["port"] == prefill["readinessProbe"]["httpGet"]["port"] == 8000
+    assert "--vllm-port=8001" in sidecar["args"]
+    (config,) = fleet.all(CONFIG_MAP, "eu")
+    assert "blockSizeTokens: 32" in config["data"]["epp-config.yaml"], "the decode engine's blocks"
+    assert fleet.condition(replica_of(fleet), "Ready")[0] == "True"
+
+
+@pytest.mark.parametrize("args", [["--port", "9000"], ["--port=9000"]])
+def test_the_decode_engines_own_port_is_followed(args: list[str]) -> None:
+    decode, sidecar = pods_of(placed(replica=split(args=args)))["decode"]["spec"]["containers"]
+    assert decode["ports"] == [{"containerPort": 9000}]
+    assert "--vllm-port=9000" in sidecar["args"]
+
+
+@pytest.mark.parametrize("args", [["--port", "auto"], ["--port"], ["--port=8000"], ["--port=70000"]])
+def test_a_decode_port_that_cannot_be_is_named(args: list[str]) -> None:
+    fleet = placed(replica=split(args=args))
+    status, reason, message = fleet.condition(replica_of(fleet), "Ready")
+    assert (status, reason) == ("False", "InvalidTemplate")
+    assert "--port" in message
+    assert not engines_of(fleet)
+
+
+def test_a_side_channel_of_ones_own_is_left_alone() -> None:
+    mine = {"name": "VLLM_NIXL_SIDE_CHANNEL_PORT", "value": "1"}
+    decode = pods_of(placed(replica=split(env=[mine])))["decode"]["spec"]["containers"][0]
+    assert [entry for entry in decode["env"] if entry["name"] == mine["name"]] == [mine]
+
+
+def test_a_gang_that_prefills_decorates_its_leader_alone() -> None:
+    engines = (
+        engine("d", phase="Decode"),
+        engine("p", member("Leader"), member("Worker", worker={"nodes": 1}), phase="Prefill"),
+    )
+    fleet = placed(replica=model_replica(NAME, *engines, serving={"mode": "PrefillDecode"}), healthy=False)
+    (workload,) = fleet.all(LEADER_WORKER_SET, "eu")
+    templates = workload["spec"]["leaderWorkerTemplate"]
+    assert templates["leaderTemplate"]["metadata"]["labels"]["llm-d.ai/role"] == "prefill"
+    assert "llm-d.ai/role" not in templates["workerTemplate"]["metadata"]["labels"]
+
+
 # --- what holds -------------------------------------------------------------------------------------------------
 
 
@@ -374,20 +457,6 @@ def test_an_edit_is_not_ready_before_the_cluster_has_rolled_it_out() -> None:
     assert fleet.condition(replica_of(fleet), "ModelReady")[:2] == ("False", "ModelStarting")
     fleet.settle()
     assert fleet.condition(replica_of(fleet), "Ready")[0] == "True"
-
-
-def test_prefill_and_decode_is_refused_in_words() -> None:
-    replica = model_replica(
-        NAME,
-        engine("p", phase="Prefill"),
-        engine("d", phase="Decode"),
-        serving={"mode": "PrefillDecode"},
-    )
-    fleet = placed(replica=replica)
-    status, reason, message = fleet.condition(replica_of(fleet), "Ready")
-    assert (status, reason) == ("False", "Unsupported")
-    assert "Unified" in message
-    assert not engines_of(fleet)
 
 
 def test_a_member_without_a_pod_template_is_named() -> None:

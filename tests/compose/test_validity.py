@@ -55,6 +55,11 @@ def test_every_object_of_a_rich_replica_is_valid() -> None:
     assert faults(fleet) == []
 
 
+def test_every_object_of_prefill_and_decode_is_valid() -> None:
+    engines = (engine("d", phase="Decode"), engine("p", phase="Prefill"))
+    assert faults(placed(replica=model_replica(NAME, *engines, serving={"mode": "PrefillDecode"}))) == []
+
+
 AWKWARD = [
     ("a digit in front", "7b-chat-be445", "main"),
     ("dots", "qwen.v2-49b71", "main"),

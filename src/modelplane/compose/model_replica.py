@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from modelplane.api.engines import ServingMode
+from modelplane.api.engines import Phase, ServingMode
 from modelplane.api.labels import DEPLOYMENT
 from modelplane.api.meta import Condition, Object
 from modelplane.api.model_replica import (
@@ -23,7 +23,7 @@ from modelplane.api.model_replica import (
     Reason,
     parse,
 )
-from modelplane.compose.conditions import AVAILABLE, READY, UNSUPPORTED, carries, false, lost, true
+from modelplane.compose.conditions import AVAILABLE, READY, carries, false, lost, true
 from modelplane.compose.contract import (
     Absent,
     After,
@@ -40,10 +40,12 @@ from modelplane.compose.contract import (
 from modelplane.compose.kinds import INFERENCE_CLUSTER, NAMESPACE, manifest
 from modelplane.compose.workloads import gang, standalone
 from modelplane.compose.workloads.claims import claim_templates
+from modelplane.compose.workloads.disaggregation import disaggregated, engine_of, serving_container
 from modelplane.compose.workloads.ground import NAMESPACE_LABEL, Ground
-from modelplane.compose.workloads.picker import block_size, picker, unified_config
+from modelplane.compose.workloads.picker import block_size, picker, picker_config
 from modelplane.compose.workloads.references import Reference, copies, missing, references
 from modelplane.compose.workloads.surface import surface
+from modelplane.errors import InvalidObject
 
 NAMESPACE_KEY: Final = "namespace"
 
@@ -61,8 +63,6 @@ def compose(xr: Object, world: World) -> Composition:
     cluster = world.answer(_cluster(ground))
     if isinstance(cluster, Pending | Absent | Unavailable):
         return _waiting_for_cluster(ground, cluster)
-    if replica.spec.mode is ServingMode.PREFILL_DECODE:
-        return _refused(UNSUPPORTED, "serving mode PrefillDecode is not composed by this version; use mode Unified")
     bare = [engine.name for engine in replica.spec.engines if any(m.template.spec is None for m in engine.members)]
     if bare:
         where = f"engine {', '.join(bare)} of ModelDeployment {ground.namespace}/{ground.deployment}"
@@ -71,14 +71,18 @@ def compose(xr: Object, world: World) -> Composition:
     named = references(replica.spec.engines)
     answers = {read: world.answer(read) for read in {reference.read(ground.namespace) for reference in named}}
     lacking = missing(ground, named, answers)
-    workloads = _workloads(ground, xr["spec"]["engines"], world.observed)
+    mode, engines = replica.spec.mode, xr["spec"]["engines"]
+    try:
+        workloads = _workloads(ground, mode, engines, world.observed)
+    except InvalidObject as error:
+        return _refused(Reason.INVALID_TEMPLATE, f"ModelDeployment {ground.namespace}/{ground.deployment}: {error}")
     children = [
         _namespace(ground),
         *copies(ground, named, answers),
-        *(template for engine in xr["spec"]["engines"] for template in claim_templates(ground, engine)),
+        *(template for engine in engines for template in claim_templates(ground, engine)),
         *workloads,
         *surface(ground),
-        *picker(ground, unified_config(_block_size(xr))),
+        *picker(ground, _picker_config(mode, engines)),
     ]
     unread = [read for read, answer in answers.items() if not isinstance(answer, Absent) and _is_open(answer)]
     accepted, ready = _state(ground, world, workloads, len(replica.spec.engines), lacking)
@@ -149,22 +153,26 @@ def _namespace(ground: Ground) -> Child:
     )
 
 
-def _workloads(ground: Ground, engines: Sequence[Object], observed: Mapping[str, Observed]) -> list[Child]:
+def _workloads(
+    ground: Ground, mode: ServingMode, engines: Sequence[Object], observed: Mapping[str, Observed]
+) -> list[Child]:
     """One workload per engine. Where an engine changed its kind, the old workload goes before the new one comes: both
-    want the same devices."""
+    want the same devices. Raises InvalidObject where an engine's arguments contradict its mode."""
     workloads = []
     for engine in engines:
         together = gang.is_gang(engine)
-        module, other = (gang, standalone) if together else (standalone, gang)
-        if other.key_of(engine["name"]) not in observed:
-            workloads.append(gang.gang(ground, engine) if module is gang else standalone.standalone(ground, engine))
+        other = standalone if together else gang
+        if other.key_of(engine["name"]) in observed:
+            continue
+        workload = gang.gang(ground, engine) if together else standalone.standalone(ground, engine)
+        workloads.append(disaggregated(ground, engine, workload) if mode is ServingMode.PREFILL_DECODE else workload)
     return workloads
 
 
-def _block_size(xr: Object) -> int:
-    """Of the first engine's serving container: the picker hashes prompts in the engine's own blocks."""
-    member = next(m for m in xr["spec"]["engines"][0]["members"] if m.get("role") != "Worker")
-    return block_size(member["template"]["spec"]["containers"][0].get("args") or ())
+def _picker_config(mode: ServingMode, engines: list[Object]) -> str:
+    """By the engine that answers: the picker hashes prompts in that engine's own blocks."""
+    engine = engine_of(engines, Phase.DECODE) if mode is ServingMode.PREFILL_DECODE else engines[0]
+    return picker_config(block_size(serving_container(engine).get("args") or ()), mode)
 
 
 # --- what is said about it --------------------------------------------------------------------------------------

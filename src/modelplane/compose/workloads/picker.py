@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Final
 
+from modelplane.api.engines import ServingMode
 from modelplane.api.labels import PICKER_CHECKSUM
 from modelplane.api.meta import Object
 from modelplane.compose.contract import Cel, Child, OnCreate
@@ -33,7 +34,7 @@ AVAILABLE: Final = Cel(
     " && object.status.conditions.exists(c, c.type == 'Available' && c.status == 'True')"
 )
 
-_UNIFIED: Final = """\
+_HEAD: Final = """\
 apiVersion: llm-d.ai/v1alpha1
 kind: EndpointPickerConfig
 plugins:
@@ -44,17 +45,46 @@ plugins:
     maxPrefixBlocksToMatch: 256
     lruCapacityPerServer: 31250
 - type: prefix-cache-scorer
-- type: queue-scorer
-- type: max-score-picker
-schedulingProfiles:
-- name: default
-  plugins:
+"""
+
+_SCORED: Final = """\
   - pluginRef: max-score-picker
   - pluginRef: prefix-cache-scorer
     weight: 2
   - pluginRef: queue-scorer
     weight: 1
 """
+
+_UNIFIED: Final = f"""\
+{_HEAD}- type: queue-scorer
+- type: max-score-picker
+schedulingProfiles:
+- name: default
+  plugins:
+{_SCORED}"""
+
+# Zero nonCachedTokens would switch the decider off.
+_PREFILL_DECODE: Final = f"""\
+{_HEAD}- type: disagg-headers-handler
+- type: queue-scorer
+- type: prefill-filter
+- type: decode-filter
+- type: max-score-picker
+- type: prefix-based-pd-decider
+  parameters:
+    nonCachedTokens: 16
+- type: disagg-profile-handler
+  parameters:
+    deciders:
+      prefill: prefix-based-pd-decider
+schedulingProfiles:
+- name: prefill
+  plugins:
+  - pluginRef: prefill-filter
+{_SCORED}- name: decode
+  plugins:
+  - pluginRef: decode-filter
+{_SCORED}"""
 
 
 def block_size(args: Sequence[str]) -> int:
@@ -69,8 +99,10 @@ def block_size(args: Sequence[str]) -> int:
     return DEFAULT_BLOCK
 
 
-def unified_config(block: int) -> str:
-    return _UNIFIED.format(block=block)
+def picker_config(block: int, mode: ServingMode) -> str:
+    """The picker's configuration for engines that hash in blocks of so many tokens."""
+    text = _PREFILL_DECODE if mode is ServingMode.PREFILL_DECODE else _UNIFIED
+    return text.format(block=block)
 
 
 def picker(ground: Ground, config: str) -> list[Child]:
