@@ -135,6 +135,24 @@ def test_an_element_order_places_new_items_and_moves_old_ones() -> None:
     assert [item["name"] for item in got] == ["b", "new", "a", "injected"]
 
 
+def test_a_renamed_container_stays_behind_one_that_was_injected() -> None:
+    patch = pod_spec(
+        **{
+            "$setElementOrder/containers": [{"name": "new"}],
+            "containers": [{"name": "new"}, {"name": "a", "$patch": "delete"}],
+        }
+    )
+    got = merged(pod_spec(containers=[A, {"name": "injected"}]), patch)["containers"]
+    assert [item["name"] for item in got] == ["injected", "new"]
+
+
+def test_a_list_in_another_order_than_the_patch_asks_for_is_refused() -> None:
+    order = [{"name": "b"}, {"name": "a"}]
+    patch = pod_spec(**{"$setElementOrder/containers": order, "containers": [{"name": "a"}, {"name": "b"}]})
+    with pytest.raises(BadBody, match="The order in patch list"):
+        merged(pod_spec(containers=[A, B]), patch)
+
+
 def test_primitive_lists_merge_and_shrink_by_directive() -> None:
     original = {"metadata": {"finalizers": ["one", "two"]}}
     added = strategic_merge(original, {"metadata": {"finalizers": ["three"]}}, DEPLOYMENT)

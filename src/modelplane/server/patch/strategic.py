@@ -1,6 +1,6 @@
 """Strategic merge patch: a merge patch whose lists merge by key, told by the schema of built-in kinds.
 
-Directives: ``$patch`` (replace, delete, merge), ``$retainKeys``, ``$setElementOrder/<list>`` and
+Directives: ``$patch`` (replace, delete), ``$retainKeys``, ``$setElementOrder/<list>`` and
 ``$deleteFromPrimitiveList/<list>``. The order of merged lists is the API server's, down to new items coming first
 when the patch does not say where they belong.
 """
@@ -33,12 +33,16 @@ def _maps(original: Object, patch: Object, node: Node) -> Object:
         return _clean_map(patch)
     if directive == "delete":
         return {}
-    if directive not in (None, "merge"):
-        raise BadBody(f"Unknown patch type found: {directive}; $patch is replace, delete or merge")
+    if directive is not None:
+        raise BadBody(f"unknown patch type: {directive} in map: {patch}; $patch is replace or delete")
     original = _retain(original, patch)
     orders = {key[len(_ORDER) :]: patch.pop(key) for key in list(patch) if key.startswith(_ORDER)}
     removals = {key[len(_DELETE) :]: patch.pop(key) for key in list(patch) if key.startswith(_DELETE)}
-    before = {key: original.get(key) for key in orders}
+    before = {}
+    for key, order in orders.items():
+        merge_key = (node.field(key) or ANYTHING).merge_key
+        _same_order(patch.get(key), order, merge_key, key)
+        before[key] = _order_before(original.get(key), patch.get(key), merge_key)
     for key, gone in removals.items():
         if not isinstance(gone, list):
             raise BadBody(f"{_DELETE}{key} is a list of the values to delete")
@@ -49,14 +53,45 @@ def _maps(original: Object, patch: Object, node: Node) -> Object:
         if value is None:
             original.pop(key, None)
         elif key not in original or original[key] is None:
-            original[key] = _clean(value)
+            if _is_directive(value):
+                original.pop(key, None)
+            else:
+                original[key] = _clean(value)
         else:
             original[key] = _values(original[key], value, child)
     for key, order in orders.items():
         child = node.field(key) or ANYTHING
         if isinstance(original.get(key), list) and isinstance(order, list):
-            original[key] = _ordered(original[key], order, before[key] or [], child.merge_key)
+            original[key] = _ordered(original[key], order, before[key], child.merge_key)
     return original
+
+
+def _same_order(items: object, order: object, merge_key: str, key: str) -> None:
+    """Refuse a patch whose list has items in another order than the order that it asks for."""
+    if not isinstance(items, list) or not isinstance(order, list):
+        return
+    wanted = [_identity(item, merge_key) for item in order]
+    kept = [item for item in items if not (isinstance(item, dict) and _PATCH in item)]
+    places = [_position(wanted, _identity(item, merge_key)) for item in kept]
+    if -1 in places or places != sorted(places):
+        raise BadBody(f"The order in patch list:\n{items}\n doesn't match {_ORDER}{key} list:\n{order}\n")
+
+
+def _order_before(items: object, patch: object, merge_key: str) -> list[object]:
+    """The order that the rest of a list keeps beside one that a patch asks for.
+
+    Where the patch deletes items, new ones count as standing in their places: so a renamed container stays behind an
+    injected one, as on a real server.
+    """
+    before = items if isinstance(items, list) else []
+    if not merge_key or not isinstance(patch, list):
+        return before
+    named = [item for item in patch if isinstance(item, dict)]
+    gone = [item.get(merge_key) for item in named if item.get(_PATCH) == "delete"]
+    kept = [item for item in before if _identity(item, merge_key) not in gone]
+    present = [_identity(item, merge_key) for item in kept]
+    added = [item for item in named if _PATCH not in item and item.get(merge_key) not in present]
+    return [*kept, *added][: len(before)]
 
 
 def _values(original: object, patch: object, node: Node) -> object:
@@ -96,13 +131,14 @@ def _lists(original: list[object], patch: list[object], node: Node) -> list[obje
             replace = True
         elif directive == "delete":
             gone.append(_key(item, key))
-        elif directive in (None, "merge"):
+        elif directive is None:
             items.append(item)
         else:
-            raise BadBody(f"Unknown patch type found: {directive}; $patch is replace, delete or merge")
+            raise BadBody(f"unknown patch type: {directive} in list: {item}; $patch is replace or delete")
     if replace:
         return [_clean(item) for item in items]
-    merged = [item for item in original if not (isinstance(item, dict) and item.get(key) in gone)]
+    server = [item for item in original if not (isinstance(item, dict) and item.get(key) in gone)]
+    merged = list(server)
     for item in items:
         assert isinstance(item, dict)
         wanted = _key(item, key)
@@ -112,7 +148,7 @@ def _lists(original: list[object], patch: list[object], node: Node) -> list[obje
                 break
         else:
             merged.append(_clean(item))
-    return _ordered(merged, items, original, key)
+    return _ordered(merged, items, server, key)
 
 
 def _key(item: Object, key: str) -> object:
@@ -144,12 +180,14 @@ def _position(items: list[object], wanted: object) -> int:
 
 
 def _clean(value: object) -> object:
-    """A new value without the nulls and directives that only mean something against an old one."""
+    """A new value without the nulls and directives that only mean something against an old one.
+
+    A map or an item that carries ``$patch`` is nothing but a directive here, and goes.
+    """
     if isinstance(value, dict):
         return _clean_map(value)
     if isinstance(value, list):
-        kept = [item for item in value if not (isinstance(item, dict) and item.get(_PATCH) in ("delete", "replace"))]
-        return [_clean(item) for item in kept]
+        return [_clean(item) for item in value if not _is_directive(item)]
     return value
 
 
@@ -157,5 +195,12 @@ def _clean_map(value: Object) -> Object:
     return {
         key: _clean(item)
         for key, item in value.items()
-        if item is not None and key not in (_PATCH, _RETAIN) and not key.startswith((_ORDER, _DELETE))
+        if item is not None
+        and not _is_directive(item)
+        and key not in (_PATCH, _RETAIN)
+        and not key.startswith((_ORDER, _DELETE))
     }
+
+
+def _is_directive(value: object) -> bool:
+    return isinstance(value, dict) and _PATCH in value
