@@ -326,6 +326,13 @@ def test_a_timeout_is_set_only_where_the_service_asks_for_one() -> None:
     assert rule_of(fleet)["timeouts"] == {"request": "30s"}
 
 
+def test_the_silence_that_a_service_puts_up_with_stands_on_its_route() -> None:
+    fleet = routed(model_service("mock", entry("mock-demo"), timeouts={"idle": "5s"}))
+    assert route_of(fleet)["metadata"]["annotations"] == {"modelplane.ai/idle-timeout": "5s"}
+    without = routed(model_service("mock", entry("mock-demo")))
+    assert "annotations" not in route_of(without)["metadata"]
+
+
 def test_a_route_that_is_not_accepted_yet_is_not_ready() -> None:
     fleet = Fleet()
     for obj in (inference_gateway(), model_endpoint("a", DEPLOYMENT), model_service()):

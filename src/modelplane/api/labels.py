@@ -43,6 +43,9 @@ PLACEMENT: Final = "modelplane.ai/placement"
 PICKER_CHECKSUM: Final = "modelplane.ai/epp-config-checksum"
 """Annotation of a picker's pod template: hash of its configuration, so that a change rolls the pod."""
 
+IDLE_TIMEOUT: Final = "modelplane.ai/idle-timeout"
+"""Annotation of a ModelService's HTTPRoute, since Gateway API has no word for it: the longest silence before the first byte and
+between bytes, as a duration; ``0s`` for no limit."""
 HEALTH_PATH: Final = "modelplane.ai/health-path"
 """Annotation of a Service behind a front door: a path, below what the route rewrites to, that answers 200 when a request would
 be answered. Without it, failed calls alone take an endpoint out."""

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from modelplane.api.inference_gateway import DEFAULT_NAME
+from modelplane.api.labels import IDLE_TIMEOUT
 from modelplane.api.meta import SYSTEM_NAMESPACE, Condition, Object
 from modelplane.api.model_endpoint import InvalidUrl, ModelEndpoint, Target
 from modelplane.api.model_endpoint import parse as parse_endpoint
@@ -47,8 +48,7 @@ from modelplane.compose.routing.weights import spread
 from modelplane.errors import InvalidObject
 
 ROUTE_KEY: Final = "httproute"
-IDLE_TIMEOUT: Final = "modelplane.ai/idle-timeout"
-"""On a service's route: the longest silence before the first byte, and between bytes; ``0s`` for no limit."""
+
 
 ACCEPTED: Final = Cel(
     "has(object.status) && has(object.status.parents) && object.status.parents.exists(p, has(p.conditions)"
