@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import subprocess
 from typing import Any
 
@@ -359,7 +360,21 @@ async def test_engines_outlive_a_killed_cluster_and_are_adopted(own_cluster: Clu
     await asyncio.to_thread(own_cluster.start)
     assert own_cluster.engine(pod["metadata"]["uid"]) == engine
     async with own_cluster.client() as client:
-        [again] = await eventually(lambda: ready_pods(client, "default", 1))
+        name = pod["metadata"]["name"]
+
+        seen: list[bool] = []
+        watching = asyncio.create_task(readiness(client, name, pod["metadata"]["resourceVersion"], seen))
+        patch = {"metadata": {"annotations": {"mock.modelplane.ai/health-status": "500"}}}
+        await client.patch(POD, name, "default", patch)
+
+        async def probed() -> bool:
+            return any(m.startswith("Readiness probe failed") for m in await events(client, "default", "Unhealthy"))
+
+        await eventually(probed)
+        watching.cancel()
+        assert seen, "the change of the annotation at least is seen"
+        assert all(seen), "adoption took the pod out of service before three probes had failed"
+        again = await client.get(POD, name, "default")
         assert again["metadata"]["uid"] == pod["metadata"]["uid"]
         assert again["status"]["containerStatuses"][0]["restartCount"] == 0
         await client.delete(DEPLOYMENT, "d", "default", propagation="Background")
@@ -369,6 +384,14 @@ async def test_engines_outlive_a_killed_cluster_and_are_adopted(own_cluster: Clu
 
         await eventually(gone)
     assert not engine.alive
+
+
+async def readiness(client: Client, name: str, since: str, seen: list[bool]) -> None:
+    """Note whether the pod was ready, change by change."""
+    async with contextlib.aclosing(client.watch(POD, "default", {"resourceVersion": since})) as changes:
+        async for change in changes:
+            if change.type != "BOOKMARK" and change.object["metadata"]["name"] == name:
+                seen.append(is_ready(change.object))
 
 
 async def kubectl(cluster: ClusterProcess, *arguments: str) -> str:

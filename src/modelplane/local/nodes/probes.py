@@ -169,17 +169,19 @@ class Prober:
         changed: Callable[[], None],
         failed: Callable[[Kind, str], None],
         unhealthy: Callable[[Kind], None],
+        before: tuple[bool, bool] | None = None,
     ) -> None:
+        """`before` is what (started, ready) were when the container was adopted; they hold until a probe says otherwise."""
         self._probes = {kind: Probe.of(kind, container) for kind in Kind}
         self._target = target
         self._changed = changed
         self._failed = failed
         self._unhealthy = unhealthy
         self._began = time.monotonic()
-        self.started = self._probes[Kind.STARTUP] is None
-        self.ready = self.started and self._probes[Kind.READINESS] is None
+        self.started = self._probes[Kind.STARTUP] is None or (before is not None and before[0])
+        self.ready = self.started and (self._probes[Kind.READINESS] is None or (before is not None and before[1]))
         self.tried = asyncio.Event()
-        """Set once the first attempt of the first probe has an answer."""
+        """Set once the first probes have said whether the container is ready."""
 
     @property
     def substituted(self) -> Sequence[Kind]:
@@ -189,17 +191,18 @@ class Prober:
     async def run(self) -> None:
         """Probe until cancelled."""
         startup = self._probes[Kind.STARTUP]
-        if startup is not None:
+        if startup is not None and not self.started:
             await self._watch(startup, until_passing=True)
+        if self._probes[Kind.READINESS] is None:
+            self.tried.set()
         async with asyncio.TaskGroup() as group:
             for kind in (Kind.READINESS, Kind.LIVENESS):
                 probe = self._probes[kind]
                 if probe is not None:
                     group.create_task(self._watch(probe))
-        self.tried.set()
 
     async def _watch(self, probe: Probe, *, until_passing: bool = False) -> None:
-        verdict = Verdict(probe)
+        verdict = Verdict(probe, passing=True if probe.kind is Kind.READINESS and self.ready else None)
         delay = self._began + probe.initial_delay - time.monotonic()
         if delay > 0:
             await asyncio.sleep(delay)
@@ -210,9 +213,9 @@ class Prober:
                 self._failed(probe.kind, message)
             if verdict.take(message is None):
                 self._apply(probe.kind, verdict.passing is True)
-            self.tried.set()
             if until_passing and verdict.passing:
                 return
+            self.tried.set()
             await asyncio.sleep(max(0.0, began + probe.period - time.monotonic()))
 
     def _apply(self, kind: Kind, passing: bool) -> None:

@@ -7,7 +7,6 @@ always said by the API: a deletion, or the pod's absence.
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import logging
 import os
@@ -22,22 +21,24 @@ import orjson
 from modelplane import processes
 from modelplane.api.meta import Key, Object
 from modelplane.errors import ApiError, Conflict, NotFound
-from modelplane.kube import Client, Informer, PatchType
+from modelplane.kube import Client, Informer
 from modelplane.local import clock
 from modelplane.local.engines.settings import Settings, read_annotations, served_name
 from modelplane.local.events import Events
-from modelplane.local.kinds import CLAIM, CONFIG_MAP, POD, SECRET
-from modelplane.local.nodes import podstatus
+from modelplane.local.kinds import POD
 from modelplane.local.nodes.addresses import HOST_PORT, Addresses, free_port
-from modelplane.local.nodes.classify import Served, claim_names, completes, mounted, served
+from modelplane.local.nodes.classify import Served, completes, served
 from modelplane.local.nodes.environment import ConfigError, command, resolve
 from modelplane.local.nodes.forge import CannotStart, Forge
+from modelplane.local.nodes.needs import Needs
 from modelplane.local.nodes.podstatus import ContainerState, Stage
 from modelplane.local.nodes.probes import Kind, Prober, Target
 from modelplane.local.nodes.records import Ended, PodRecord, Records
+from modelplane.local.nodes.reporting import Reporter
 
 log = logging.getLogger(__name__)
 
+FINISHED: Final = ("Succeeded", "Failed")
 SYNC: Final = 1.0
 """Seconds between looks for something that a pod lacks."""
 STEADY: Final = 600.0
@@ -70,11 +71,10 @@ class Worker:
         self._pod = pod
         self.record = record
         self._served: Served | None = served(pod)
-        self._states: dict[str, ContainerState] = {}
-        self._dirty = asyncio.Event()
+        self._needs = Needs(host.client, host.claims)
+        self._report = Reporter(host.client, pod, record, host.host_ip)
         self._deleting = asyncio.Event()
         self._gone = False
-        self._written: Object | None = None
         self._behaviour = dict(pod["metadata"].get("annotations") or {})
         self.update(pod)
 
@@ -83,7 +83,7 @@ class Worker:
         return Key.of(self._pod)
 
     def update(self, pod: Object) -> None:
-        self._pod = pod
+        self._pod = self._report.pod = pod
         if pod["metadata"].get("deletionTimestamp"):
             self._deleting.set()
         annotations = dict(pod["metadata"].get("annotations") or {})
@@ -98,7 +98,7 @@ class Worker:
 
     async def run(self) -> None:
         """Until the pod is removed. Cancelling leaves everything as it is."""
-        writer = asyncio.create_task(self._keep_writing())
+        writer = asyncio.create_task(self._report.run())
         serving = asyncio.create_task(self._serve())
         try:
             deleting = asyncio.create_task(self._deleting.wait())
@@ -118,11 +118,22 @@ class Worker:
     # --- what the pod needs ----------------------------------------------------------------------------------------
 
     async def _serve(self) -> None:
-        if podstatus_is_final(self._pod):
+        """Everything between binding and deletion. When the API is away, what was begun is done again once it is back."""
+        while True:
+            try:
+                await self._live()
+                return
+            except ApiError as error:
+                log.warning("pod %s: %s", self.key, error)
+                await asyncio.sleep(SYNC)
+
+    async def _live(self) -> None:
+        if (self._pod.get("status") or {}).get("phase") in FINISHED:
             return
         if not self.record.started:
             self.record.started = clock.stamp()
-        await self._needed()
+        if self.record.process is None:
+            await self._needed()
         if not self.record.ip:
             self.record.ip = self._host.host_ip if self._pod["spec"].get("hostNetwork") else self._address()
             self._host.records.save(self.record)
@@ -131,7 +142,7 @@ class Worker:
             return
         for container in self._pod["spec"]["containers"]:
             if container["name"] != self._served.container:
-                self._states[container["name"]] = self._running(True)
+                self._report.show(container["name"], self._running(True))
         while await self._once():
             pass
 
@@ -142,36 +153,16 @@ class Worker:
         """Return when claims and volumes are there; until then say what lacks."""
         told = ""
         while True:
-            lacking = await self._lacking()
+            lacking = await self._needs.lacking(self._pod)
             if lacking is None:
                 return
             reason, message = lacking
             if message != told:
                 self._event("Warning", reason, message)
-                self._all_waiting("ContainerCreating")
+                for container in self._pod["spec"]["containers"]:
+                    self._put_waiting(container["name"], "ContainerCreating", "")
                 told = message
             await asyncio.sleep(SYNC if told else 0.0)
-
-    async def _lacking(self) -> tuple[str, str] | None:
-        namespace, uid = self._pod["metadata"]["namespace"], self._pod["metadata"]["uid"]
-        for name, claim_name in claim_names(self._pod).items():
-            claim = self._host.claims.get(Key(namespace, claim_name)) if claim_name else None
-            if not _reserved(claim, uid) and claim_name:
-                claim = await self._get(CLAIM, claim_name)
-            if not _reserved(claim, uid):
-                text = f'claim "{claim_name or name}" is not allocated and reserved for this pod'
-                return "FailedPrepareDynamicResources", f"Failed to prepare dynamic resources: {text}"
-        for volume, kind, name, optional in mounted(self._pod):
-            if not optional and await self._get(CONFIG_MAP if kind == "ConfigMap" else SECRET, name) is None:
-                text = f'{kind.lower()} "{name}" not found'
-                return "FailedMount", f'MountVolume.SetUp failed for volume "{volume}" : {text}'
-        return None
-
-    async def _get(self, resource: Any, name: str) -> Object | None:
-        try:
-            return await self._host.client.get(resource, name, self._pod["metadata"]["namespace"])
-        except NotFound:
-            return None
 
     # --- pods that do nothing --------------------------------------------------------------------------------------
 
@@ -190,8 +181,7 @@ class Worker:
                 state = ContainerState(Stage.TERMINATED, "Completed", since=since, finished=since)
             else:
                 state = self._running(True)
-            self._states[container["name"]] = state
-        self._dirty.set()
+            self._report.show(container["name"], state)
 
     def _note(self, text: str) -> None:
         with contextlib.suppress(OSError), self._host.records.log(self.record.uid, 0).open("a") as file:
@@ -204,11 +194,15 @@ class Worker:
         assert self._served is not None
         container = next(c for c in self._pod["spec"]["containers"] if c["name"] == self._served.container)
         record = self.record
-        if record.process is None or not record.process.alive:
-            if record.process is not None:
-                self._ended(None)
-            if not await self._may_start(container) or not await self._start(container):
+        before = self._shown_before(container["name"])
+        if record.process is not None and not record.process.alive:
+            self._ended(None)
+            return self._again()
+        if record.process is None:
+            await self._sit_out(container["name"])
+            if not await self._start(container):
                 return True
+            before = None
         process = record.process
         assert process is not None
         trouble: list[Kind] = []
@@ -218,6 +212,7 @@ class Worker:
             changed=lambda: self._show(prober),
             failed=lambda kind, text: self._event("Warning", "Unhealthy", f"{kind} probe failed: {text}"),
             unhealthy=lambda kind: self._kill_unhealthy(kind, trouble),
+            before=before,
         )
         for kind in prober.substituted:
             text = f"the {kind.lower()} probe's command is not run on a simulated node; the mock engine's /health answers for it"
@@ -235,12 +230,18 @@ class Worker:
         self._ended(code)
         return self._again()
 
+    def _shown_before(self, name: str) -> tuple[bool, bool] | None:
+        """Of an adopted engine: whether its pod's status says that it has started and is ready. That holds until a probe fails,
+        so that a restart of this process takes no traffic away."""
+        for status in (self._pod.get("status") or {}).get("containerStatuses") or ():
+            if status["name"] == name and status.get("restartCount") == self.record.restarts:
+                return bool(status.get("started")), bool(status.get("ready"))
+        return None
+
     def _show(self, prober: Prober) -> None:
         assert self._served is not None
         state = replace(self._running(prober.ready), started=prober.started)
-        if self._states.get(self._served.container) != state:
-            self._states[self._served.container] = state
-            self._dirty.set()
+        self._report.show(self._served.container, state)
 
     def _kill_unhealthy(self, kind: Kind, trouble: list[Kind]) -> None:
         if trouble or self.record.process is None or self._served is None:
@@ -251,17 +252,14 @@ class Worker:
         grace = float(self._pod["spec"].get("terminationGracePeriodSeconds") or 30)
         _spawn(processes.stop(self.record.process, grace=grace))
 
-    async def _may_start(self, container: Mapping[str, Any]) -> bool:
-        """Sit out a back-off; then whether the container's configuration is there."""
+    async def _sit_out(self, name: str) -> None:
+        """Wait until the back-off of a crashing container is over."""
         wait = self.record.waiting_until - time.time()
         if wait > 0:
-            text = f"back-off {self.record.delay:.0f}s restarting failed container={container['name']} pod={self.key}"
-            self._put_waiting(container["name"], "CrashLoopBackOff", text)
-            self._event(
-                "Warning", "BackOff", f"Back-off restarting failed container {container['name']} in pod {self.key}"
-            )
+            text = f"back-off {wait:.0f}s restarting failed container={name} pod={self.key}"
+            self._put_waiting(name, "CrashLoopBackOff", text)
+            self._event("Warning", "BackOff", f"Back-off restarting failed container {name} in pod {self.key}")
             await asyncio.sleep(wait)
-        return True
 
     async def _start(self, container: Mapping[str, Any]) -> bool:
         record, host = self.record, self._host
@@ -278,14 +276,10 @@ class Worker:
                 settings = replace(settings, host="127.0.0.1", port=record.port or free_port())
             host.records.settings(record.uid).write_bytes(orjson.dumps(settings.to_json()))
             try:
-                record.process = await host.forge.start(
-                    settings,
-                    log_file=host.records.log(record.uid, record.restarts),
-                    settings_file=host.records.settings(record.uid),
-                )
+                await self._forge(settings)
                 break
             except CannotStart as error:
-                published = (self._pod.get("status") or {}).get("podIP")
+                published = (self._report.pod.get("status") or {}).get("podIP")
                 if "in use" in str(error) and not published and not host.addresses.shared:
                     record.ip = self._address()  # somebody else's engine has it; nobody knows ours yet
                     settings = replace(settings, host=record.ip)
@@ -294,9 +288,6 @@ class Worker:
                     self._event("Warning", "Failed", f"Error: the mock engine was not started: {error}")
                 await asyncio.sleep(SYNC)
                 return False
-        record.port = settings.port
-        record.running_since = clock.stamp()
-        host.records.save(record)
         if host.addresses.shared:
             annotation = {"metadata": {"annotations": {HOST_PORT: f"127.0.0.1:{record.port}"}}}
             await host.client.patch(POD, record.name, record.namespace, annotation)
@@ -306,9 +297,34 @@ class Worker:
         self._event("Normal", "Started", f"Started container {name}")
         return True
 
+    async def _forge(self, settings: Settings) -> None:
+        """Start the engine and remember it. Being cancelled meanwhile must not lose a process: it is remembered first."""
+        record, host = self.record, self._host
+        starting = asyncio.ensure_future(
+            host.forge.start(
+                settings,
+                log_file=host.records.log(record.uid, record.restarts),
+                settings_file=host.records.settings(record.uid),
+            )
+        )
+        cancelled: asyncio.CancelledError | None = None
+        while not starting.done():
+            try:
+                await asyncio.wait((starting,))
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if starting.exception() is None:
+            record.process = starting.result()
+            record.port = settings.port
+            record.running_since = clock.stamp()
+            host.records.save(record)
+        if cancelled is not None:
+            raise cancelled
+        starting.result()
+
     async def _settings(self, container: Mapping[str, Any]) -> Settings:
         pod = {**self._pod, "status": {**(self._pod.get("status") or {}), "podIP": self.record.ip}}
-        variables = resolve(container, pod, await self._lookup(container))
+        variables = resolve(container, pod, await self._needs.lookup(pod, container))
         assert self._served is not None
         model, given = served_name(command(container, variables), variables)
         behaviour, complaints = read_annotations(self._behaviour)
@@ -324,27 +340,6 @@ class Worker:
             stamped=True,
             behaviour=behaviour,
         )
-
-    async def _lookup(self, container: Mapping[str, Any]) -> Callable[[str, str], Mapping[str, str] | None]:
-        """Read the ConfigMaps and Secrets that the container's environment names, before it is resolved."""
-        wanted: set[tuple[str, str]] = set()
-        for source in container.get("envFrom") or ():
-            for field, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
-                if source.get(field):
-                    wanted.add((kind, source[field]["name"]))
-        for entry in container.get("env") or ():
-            source = entry.get("valueFrom") or {}
-            for field, kind in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
-                if source.get(field):
-                    wanted.add((kind, source[field]["name"]))
-        found: dict[tuple[str, str], Mapping[str, str] | None] = {}
-        for kind, name in sorted(wanted):
-            obj = await self._get(CONFIG_MAP if kind == "ConfigMap" else SECRET, name)
-            data = None if obj is None else obj.get("data") or {}
-            if data is not None and kind == "Secret":
-                data = {key: base64.b64decode(value).decode(errors="replace") for key, value in data.items()}
-            found[kind, name] = data
-        return lambda kind, name: found[kind, name]
 
     def _resettle(self) -> None:
         """The annotations changed: an engine that runs behaves accordingly from now on."""
@@ -386,7 +381,7 @@ class Worker:
         assert ended is not None
         policy = self._pod["spec"].get("restartPolicy", "Always")
         over = policy == "Never" or (policy == "OnFailure" and ended.exit_code == 0)
-        self._states[self._served.container] = ContainerState(
+        state = ContainerState(
             Stage.TERMINATED,
             ended.reason,
             since=ended.started,
@@ -394,7 +389,7 @@ class Worker:
             finished=ended.finished,
             restarts=record.restarts,
         )
-        self._dirty.set()
+        self._report.show(self._served.container, state)
         if over:
             return False
         if clock.since(ended.started) > STEADY:
@@ -424,7 +419,7 @@ class Worker:
         for container in self._pod["spec"]["containers"]:
             mine = self._served is not None and container["name"] == self._served.container
             last = record.last if mine else None
-            self._states[container["name"]] = ContainerState(
+            state = ContainerState(
                 Stage.TERMINATED,
                 last.reason if last else "Completed",
                 since=last.started if last else record.running_since or moment,
@@ -432,9 +427,10 @@ class Worker:
                 finished=last.finished if last else moment,
                 restarts=record.restarts if mine else 0,
             )
+            self._report.show(container["name"], state)
         while not self._gone:
             try:
-                await self._write()
+                await self._report.write()
                 await self._host.client.delete(
                     POD, record.name, record.namespace, uid=record.uid, grace_period=0, propagation="Background"
                 )
@@ -445,77 +441,26 @@ class Worker:
                 log.warning("removing pod %s: %s", self.key, error)
                 await asyncio.sleep(SYNC)
 
-    # --- status ----------------------------------------------------------------------------------------------------
-
     def _running(self, ready: bool) -> ContainerState:
         record = self.record
-        mine = record.last if self._served is not None else None
         return ContainerState(
             Stage.RUNNING,
             since=record.running_since or record.started,
             started=True,
             ready=ready,
             restarts=record.restarts,
-            last=mine,
+            last=record.last if self._served is not None else None,
         )
-
-    def _all_waiting(self, reason: str) -> None:
-        for container in self._pod["spec"]["containers"]:
-            self._put_waiting(container["name"], reason, "")
 
     def _put_waiting(self, name: str, reason: str, message: str) -> bool:
         """Show a waiting container; whether that is news."""
-        state = ContainerState(Stage.WAITING, reason, message, restarts=self.record.restarts, last=self.record.last)
-        if self._states.get(name) == state:
-            return False
-        self._states[name] = state
-        self._dirty.set()
-        return True
+        record = self.record
+        return self._report.show(
+            name, ContainerState(Stage.WAITING, reason, message, restarts=record.restarts, last=record.last)
+        )
 
     def _event(self, type_: str, reason: str, message: str) -> None:
         self._host.events.event(self._pod, type_, reason, message, host=self.record.node)
-
-    async def _keep_writing(self) -> None:
-        while True:
-            await self._dirty.wait()
-            self._dirty.clear()
-            try:
-                await self._write()
-            except (NotFound, Conflict):
-                log.debug("pod %s is another one by now", self.key)
-            except ApiError as error:
-                log.warning("status of pod %s: %s", self.key, error)
-                self._dirty.set()
-                await asyncio.sleep(SYNC / 2)
-
-    async def _write(self) -> None:
-        for container in self._pod["spec"]["containers"]:
-            self._states.setdefault(container["name"], ContainerState(Stage.WAITING, "ContainerCreating"))
-        status = podstatus.compose(
-            self._pod,
-            self._states,
-            ip=self.record.ip,
-            host_ip=self._host.host_ip,
-            started=self.record.started or clock.stamp(),
-        )
-        if status == self._written:
-            return
-        body = {"metadata": {"uid": self.record.uid}, "status": status}
-        fresh = await self._host.client.patch(
-            POD, self.record.name, self.record.namespace, body, PatchType.STRATEGIC, "status"
-        )
-        self._written = status
-        self._pod = {**self._pod, "status": fresh.get("status") or {}}
-
-
-def podstatus_is_final(pod: Object) -> bool:
-    """Whether the pod ran to its end already."""
-    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-
-
-def _reserved(claim: Object | None, uid: str) -> bool:
-    status = (claim or {}).get("status") or {}
-    return bool(status.get("allocation")) and any(user.get("uid") == uid for user in status.get("reservedFor") or ())
 
 
 _BACKGROUND: set[asyncio.Task[Any]] = set()
