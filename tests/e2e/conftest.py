@@ -80,6 +80,14 @@ class Fleet:
         found = {str(path.relative_to(root)): processes.recall(path) for path in root.glob("**/run/*.json")}
         return {name: record for name, record in found.items() if record is not None}
 
+    def proxy(self, site: str) -> tuple[str, processes.Record]:
+        """The Envoy of a cluster: the name of its record, and its process."""
+        for name, record in self.sessions().items():
+            bootstrap = self.layout.gateway / "proxies" / f"{Path(name).stem}.bootstrap.json"
+            if bootstrap.exists() and json.loads(bootstrap.read_text())["node"]["id"].startswith(f"{site}/"):
+                return name, record
+        pytest.fail(f"no Envoy of {site} runs:\n{self.logs()}")
+
     def logs(self) -> str:
         """The ends of all logs, for a failure's message."""
         logs = sorted((self.layout.root / "logs").glob("*.log"))

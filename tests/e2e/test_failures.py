@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from modelplane import processes
 from modelplane.api.meta import condition_of
 from tests.e2e.conftest import Fleet
 from tests.e2e.traffic import Outcome, answering_pods, constant_rate, replica_of
@@ -47,7 +48,7 @@ def test_a_killed_process_of_the_control_plane_costs_no_request(two_regions: Fle
 
 def test_a_killed_envoy_of_a_cluster_costs_only_what_was_in_flight_on_it(two_regions: Fleet) -> None:
     fleet = two_regions
-    name, envoy = next((n, r) for n, r in fleet.sessions().items() if "envoy" in n and "gpu-eu-west" in n)
+    name, envoy = fleet.proxy("gpu-eu-west")
     with under_load(fleet) as outcome:
         before = time.monotonic()
         os.kill(envoy.pid, signal.SIGKILL)
@@ -99,8 +100,6 @@ def test_the_whole_control_plane_killed_while_serving_carries_on_from_its_store(
     uids = {r["metadata"]["name"]: r["metadata"]["uid"] for r in fleet.get("modelreplicas", "-n", "ml-team")["items"]}
     engines = {name: r for name, r in fleet.sessions().items() if name.startswith("clusters/")}
     with under_load(fleet) as outcome:
-        from modelplane import processes
-
         supervisor = processes.recall(fleet.layout.supervisor)
         assert supervisor is not None
         os.kill(supervisor.pid, signal.SIGKILL)
