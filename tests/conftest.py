@@ -11,6 +11,11 @@ from typing import Protocol
 import pytest
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whole fleets first: they take longest, and nothing should be left waiting for them at the end."""
+    items.sort(key=lambda item: "/e2e/" not in item.nodeid)
+
+
 class Eventually(Protocol):
     """Waits until the condition holds and returns its (true) value; fails with what it saw last."""
 

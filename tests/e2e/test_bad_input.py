@@ -11,8 +11,6 @@ import yaml
 from modelplane.api.meta import Condition, condition_of
 from tests.e2e.conftest import EXAMPLE, Fleet
 
-pytestmark = pytest.mark.xdist_group("bad-input")
-
 DEPLOYMENT = yaml.safe_load((EXAMPLE / "40-model-deployment.yaml").read_text())
 CLUSTER = next(yaml.safe_load_all((EXAMPLE / "30-inference-clusters.yaml").read_text()))
 

@@ -15,8 +15,6 @@ from modelplane.api.meta import condition_of
 from tests.e2e.conftest import Fleet
 from tests.e2e.traffic import Outcome, answering_pods, constant_rate, replica_of
 
-pytestmark = pytest.mark.xdist_group("failures")
-
 
 def address(fleet: Fleet) -> str:
     return str(fleet.get("modelservice", "mock", "-n", "ml-team")["status"]["address"])

@@ -18,8 +18,6 @@ from modelplane.local.layout import Layout
 from tests.e2e.conftest import EXAMPLE, Fleet
 from tests.e2e.traffic import answering_pods
 
-pytestmark = pytest.mark.xdist_group("lifecycle")
-
 
 def test_state_survives_down_and_up_and_purge_removes_it(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path / "state")

@@ -5,13 +5,9 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import pytest
-
 from modelplane.api.meta import condition_of
 from tests.e2e.conftest import Fleet
 from tests.e2e.traffic import answering_pods, replica_of
-
-pytestmark = pytest.mark.xdist_group("two-regions")
 
 EU, US = "mock-demo-be445", "mock-demo-49b71"
 
