@@ -161,6 +161,7 @@ async def test_a_pool_s_503_is_passed_on_and_a_lost_engine_is_tried_elsewhere(pr
     assert len(pair[0].seen) + len(pair[1].seen) == 1
     for backend in pair:
         backend.status = 200
+    await proxy.answered(PATH, "ab")
     await pair[0].stop()
     assert await proxy.names(PATH, 20) == ["b"] * 20
 

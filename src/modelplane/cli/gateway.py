@@ -52,8 +52,14 @@ def command(
     import signal
 
     from modelplane.errors import ModelplaneError
-    from modelplane.gateway.attachment import CLUSTER_GATEWAY, FRONT_DOOR
-    from modelplane.gateway.serve import Cluster, serve
+
+    try:
+        from modelplane.gateway.attachment import CLUSTER_GATEWAY, FRONT_DOOR
+        from modelplane.gateway.serve import Cluster, serve
+    except ModuleNotFoundError as error:
+        raise click.ClickException(
+            f"the gateway needs the package {error.name}; install it with: pip install 'modelplane[local]'"
+        ) from error
 
     targets: list[Cluster] = []
     if control is not None:

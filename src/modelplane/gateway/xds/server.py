@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterable, Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from modelplane.gateway.xds.calls import Call, CallServer
 from modelplane.gateway.xds.snapshot import Snapshot
 from modelplane.gateway.xds.subscription import Subscription, Verdict
 
@@ -40,26 +41,13 @@ class Server:
         self.socket = socket
         self._changed = changed
         self._proxies: dict[str, Proxy] = {}
-        self._server: Any = None
+        self._calls = CallServer(socket, {METHOD: self._stream})
 
     async def start(self) -> None:
-        import grpc  # 20 MB: only this process needs it
-        import grpc.aio
-
-        handler = grpc.stream_stream_rpc_method_handler(self._stream)
-
-        class Generic(grpc.GenericRpcHandler):  # type: ignore[misc]
-            def service(self, details: Any) -> Any:
-                return handler if details.method == METHOD else None
-
-        self._server = grpc.aio.server(options=[("grpc.max_receive_message_length", -1)])
-        self._server.add_generic_rpc_handlers((Generic(),))
-        self._server.add_insecure_port(f"unix:{self.socket}")
-        await self._server.start()
+        await self._calls.start()
 
     async def stop(self) -> None:
-        if self._server is not None:
-            await self._server.stop(None)
+        await self._calls.stop()
 
     def proxy(self, node: str) -> Proxy:
         return self._proxies.setdefault(node, Proxy())
@@ -80,9 +68,9 @@ class Server:
     def forget(self, node: str) -> None:
         self._proxies.pop(node, None)
 
-    async def _stream(self, requests: AsyncIterator[bytes], context: Any) -> None:
+    async def _stream(self, call: Call) -> None:
         subscription, wake = Subscription(), asyncio.Event()
-        reader = asyncio.create_task(self._read(requests, subscription, wake))
+        reader = asyncio.create_task(self._read(call, subscription, wake))
         proxy: Proxy | None = None
         try:
             while True:
@@ -101,7 +89,7 @@ class Server:
                 if snapshot is None:
                     continue
                 for response in subscription.responses(snapshot):
-                    await context.write(response)
+                    await call.write(response)
                 if proxy.settled != serial and subscription.settled(snapshot, refused=bool(proxy.complaints)):
                     proxy.settled = serial
                     self._changed(subscription.node)
@@ -110,7 +98,7 @@ class Server:
             if proxy is not None:
                 proxy.streams.discard(wake)
 
-    async def _read(self, requests: AsyncIterator[bytes], subscription: Subscription, wake: asyncio.Event) -> None:
+    async def _read(self, requests: AsyncIterable[bytes], subscription: Subscription, wake: asyncio.Event) -> None:
         try:
             async for request in requests:
                 verdict = subscription.take(request)
