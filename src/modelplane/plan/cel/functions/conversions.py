@@ -121,13 +121,13 @@ def type_of(value: Value) -> TypeValue:
 
 
 def go_float(value: float) -> str:
-    """The shortest text, with an exponent from 10^21 on and below 10^-4, as Go prints a double."""
+    """The shortest text, with an exponent from 10^6 on and below 10^-4, as Go prints a double."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
     assert isinstance(exponent, int)
     power = len(digits) - 1 + exponent
-    if value != 0 and not -4 <= power < 21:
+    if value != 0 and not -4 <= power < 6:
         tail = "".join(map(str, digits[1:]))
         mantissa = f"{digits[0]}{'.' if tail else ''}{tail}"
         return f"{'-' if sign else ''}{mantissa}e{'-' if power < 0 else '+'}{abs(power):02}"
