@@ -162,8 +162,6 @@ def _stop_traced(server: ServerProcess) -> None:
     for child in children:
         os.kill(int(child), signal.SIGTERM)
     server.process.wait(20)
-    assert server.process.stdout is not None
-    server.process.stdout.close()
 
 
 def _synced_answers(lines: list[str]) -> list[bool]:

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from modelplane.errors import ModelplaneError
 from modelplane.server.store import (
     LOG_EVENTS,
     Change,
     Compacted,
     Draft,
+    Event,
     Key,
     KeyExists,
     StaleRevision,
@@ -127,3 +129,18 @@ async def test_a_scan_of_one_namespace_is_ordered_and_has_nothing_of_its_neighbo
             await store.create(key(name, namespace), BODY)
     assert [tuple(entry.key[1:]) for entry in store.scan("things", "aa")] == [("aa", "x"), ("aa", "z")]
     assert len(store.scan("things")) == 6
+
+
+async def test_a_write_that_cannot_be_stored_fails_alone(store: Store) -> None:
+    unhashable = Key("things", "a", ["x"])  # type: ignore[arg-type]
+    with pytest.raises(ModelplaneError, match="could not write"):
+        await store.create(unhashable, BODY)
+    assert (await store.create(key("x"), BODY)).revision == 1
+
+
+async def test_a_listener_that_fails_does_not_keep_the_writer_waiting(store: Store) -> None:
+    def fail(_: Event) -> None:
+        raise ValueError("no")
+
+    store.listen("things", fail)
+    assert (await store.create(key("x"), BODY)).revision == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from modelplane.api.meta import Object
-from modelplane.server import bodies, refusals
+from modelplane.server import refusals, shaping
 from modelplane.server.authn import AUDIENCE
 from modelplane.server.authz import Attributes, Rule
 from modelplane.server.call import Answer, Call, answer
@@ -17,7 +17,7 @@ async def review(call: Call) -> Answer:
     """POST of a review. Raises a 405 for every other method."""
     if call.request.method != "POST" or call.request.target.name:
         raise refusals.method_not_allowed()
-    body = bodies.expect(bodies.parse(call.request), call.type.gvk, custom=False)
+    body = shaping.decoded_as(call, call.type.gvk)
     spec = body.get("spec") or {}
     match call.type.gvk.kind:
         case "SelfSubjectReview":

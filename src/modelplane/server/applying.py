@@ -61,6 +61,7 @@ def _configuration(call: Call) -> Object:
     value, duplicates = bodies.parse_yaml(call.request.body)
     if not isinstance(value, dict):
         raise refusals.bad_request("error decoding YAML: the body is not an object")
+    value = bodies.expect(value, call.type.gvk, custom=True, body=call.request.body)
     validation = shaping.field_validation(call)
     if duplicates and validation == "Strict":
         raise refusals.bad_request(f"error strict decoding YAML: {strict_error((), duplicates)}")
@@ -81,6 +82,9 @@ def _configuration(call: Call) -> Object:
             "the namespace of the provided object does not match the namespace sent on the request"
         )
     metadata["name"] = call.name
+    if not call.type.custom:
+        value = shaping.of_kind(value, call.type.gvk)
+        metadata = value["metadata"]
     if call.type.namespaced:
         metadata["namespace"] = call.namespace
     return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from modelplane.api.meta import Object
-from modelplane.server import bodies, refusals, writing
+from modelplane.server import bodies, refusals, shaping, writing
 from modelplane.server.call import Answer, Call, answer, view
 from modelplane.server.patching import APPLY, STRATEGIC, carry_out
 from modelplane.server.resource import SCALE, ScalePaths
@@ -18,7 +18,7 @@ async def answer_scale(call: Call) -> Answer:
     if method in ("GET", "HEAD"):
         return answer(call.media, scale_of(view(call.type, call.entry()), paths))
     if method == "PUT":
-        body = bodies.expect(bodies.parse(call.request), SCALE, custom=False)
+        body = shaping.decoded_as(call, SCALE)
         return await _write(call, paths, lambda _: body)
     if method == "PATCH":
         kind = call.request.content_type
@@ -53,7 +53,7 @@ def scale_of(obj: Object, paths: ScalePaths) -> Object:
 
 async def _write(call: Call, paths: ScalePaths, change: writing.Change) -> Answer:
     def rescale(old: Object) -> Object:
-        scale = change(scale_of(old, paths))
+        scale = shaping.of_kind(bodies.expect(change(scale_of(old, paths)), SCALE, custom=False), SCALE)
         metadata = scale.get("metadata") or {}
         revision = metadata.get("resourceVersion")
         if revision and revision != old["metadata"]["resourceVersion"]:
@@ -63,8 +63,6 @@ async def _write(call: Call, paths: ScalePaths, change: writing.Change) -> Answe
                 f"the name of the object ({metadata['name']}) does not match the name on the URL ({call.name})"
             )
         replicas = (scale.get("spec") or {}).get("replicas", 0)
-        if not isinstance(replicas, int) or isinstance(replicas, bool):
-            raise refusals.bad_request("cannot read the Scale: spec.replicas must be an integer")
         if replicas < 0:
             body = f"Invalid value: {replicas}: must be greater than or equal to 0"
             raise refusals.invalid_field("Scale", SCALE.group, call.name, "spec.replicas", body)

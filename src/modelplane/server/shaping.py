@@ -7,11 +7,13 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from modelplane.api.meta import Object
+from modelplane.api.meta import GVK, Object
 from modelplane.errors import Refusal
 from modelplane.server import bodies, escalation, refusals
 from modelplane.server.behaviours import behaviour_of
+from modelplane.server.builtin import builtin_schema
 from modelplane.server.call import Call, storage
+from modelplane.server.nulls import without_nulls
 from modelplane.server.schema import FieldError, summary
 from modelplane.server.schema.decode import field_warnings, strict_error
 
@@ -37,12 +39,32 @@ def decoded(call: Call) -> Object:
     return known_fields(call, bodies.expect(obj, gvk, custom=call.type.custom, body=call.request.body), duplicates)
 
 
+def decoded_as(call: Call, gvk: GVK) -> Object:
+    """The body of a request whose kind is not the kind of the path: a review, a Scale, a Binding, a TokenRequest."""
+    return of_kind(bodies.expect(bodies.parse(call.request), gvk, custom=False), gvk)
+
+
+def of_kind(obj: Object, gvk: GVK) -> Object:
+    """An object of a built-in kind with the types that its fields have, and nothing null. Raises a 400."""
+    schema = builtin_schema(gvk)
+    mismatch = schema.decoding_error(obj)
+    if mismatch:
+        raise refusals.bad_request(
+            f'{gvk.kind} in version "{gvk.version}" cannot be handled as a {gvk.kind}: {mismatch}'
+        )
+    return without_nulls(schema.root, obj)
+
+
 def known_fields(call: Call, obj: Object, duplicates: Sequence[str] = (), *, patched: bool = False) -> Object:
     """Without the fields that the schema does not know: refused when strict, else dropped, with warnings if asked."""
     validation = field_validation(call)
     mismatch = call.type.schema.decoding_error(obj)
     if mismatch:
         raise _undecodable(call, obj, mismatch, patched)
+    if not call.type.custom:
+        obj = without_nulls(call.type.schema.root, obj)
+    elif isinstance(obj.get("metadata"), dict):
+        obj = {**obj, "metadata": without_nulls(call.type.schema.metadata, obj["metadata"])}
     kept, unknown = call.type.schema.prune(obj)
     if (unknown or duplicates) and validation == "Strict":
         raise _undecodable(call, obj, strict_error(unknown, duplicates), patched)

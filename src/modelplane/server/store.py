@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import logging
 import queue
 import sqlite3
 import threading
@@ -32,6 +33,7 @@ CREATE TABLE IF NOT EXISTS changes (
   change INTEGER NOT NULL, body BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 """
+LOG: Final = logging.getLogger(__name__)
 BATCH: Final = 256
 LOG_EVENTS: Final = 4096
 LOG_BYTES: Final = 8 << 20
@@ -355,7 +357,7 @@ class Store:
                 if (self._next - 1) // 512 != (first - 1) // 512:
                     self._compact()
             self._database.execute("COMMIT")
-        except sqlite3.Error as error:
+        except Exception as error:  # whatever it is, the writer lives on and nobody waits in vain
             if self._database.in_transaction:
                 self._database.execute("ROLLBACK")
             for key, head in reversed(undo):
@@ -418,7 +420,10 @@ class Store:
         event = Event(change, entry, previous)
         self._remember(event)
         for heard in self._listeners.get(entry.key.resource, ()):
-            heard(event)
+            try:
+                heard(event)
+            except Exception:  # a write that is on disk is answered, whatever a listener makes of it
+                LOG.exception("a listener to %s failed on %s", entry.key.resource, entry.key.name)
         for subscription in self._subscriptions.get(entry.key.resource, ()):
             subscription.publish(event)
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from modelplane.api.meta import Object
 from modelplane.errors import Refusal
-from modelplane.server import bodies, deleting, patching, reading, refusals, scaling, writing
+from modelplane.server import deleting, patching, reading, refusals, scaling, shaping, writing
 from modelplane.server.call import Answer, Call, Stream
 from modelplane.server.call import answer as as_answer
 from modelplane.server.objects import metadata_of, now
@@ -27,11 +27,11 @@ async def answer(call: Call) -> Answer | Stream:
         case "scale":
             return await scaling.answer_scale(call)
         case "binding" if method == "POST":
-            return await bind(call, bodies.parse(call.request))
+            return await bind(call, shaping.decoded_as(call, below.gvk))
         case "eviction" if method == "POST":
-            return await _evict(call)
+            return await _evict(call, shaping.decoded_as(call, below.gvk))
         case "token" if method == "POST":
-            return _token(call)
+            return _token(call, shaping.decoded_as(call, below.gvk))
         case "log" if method == "GET":
             from modelplane.server import logs
 
@@ -104,9 +104,8 @@ async def bind(call: Call, body: Object) -> Answer:
     )
 
 
-async def _evict(call: Call) -> Answer:
+async def _evict(call: Call, body: Object) -> Answer:
     """Delete a pod by way of the eviction path; disruption budgets are stored and not enforced."""
-    body = bodies.parse(call.request)
     options = deleting.DeleteOptions()
     asked = body.get("deleteOptions") or {}
     options.grace_period_seconds = asked.get("gracePeriodSeconds")
@@ -117,9 +116,8 @@ async def _evict(call: Call) -> Answer:
     )
 
 
-def _token(call: Call) -> Answer:
+def _token(call: Call, body: Object) -> Answer:
     """TokenRequest: a token of a service account, perhaps bound to a pod."""
-    body = bodies.parse(call.request)
     spec = body.get("spec") or {}
     account = metadata_of(call.entry())
     seconds = spec.get("expirationSeconds") or TOKEN_SECONDS
@@ -163,7 +161,7 @@ def _token(call: Call) -> Answer:
 
 async def _finalize(call: Call) -> Answer:
     """Set the finalizers of a namespace; without any it goes, if it was to be deleted."""
-    body = bodies.expect(bodies.parse(call.request), call.type.gvk, custom=False)
+    body = shaping.decoded_as(call, call.type.gvk)
     wanted = list((body.get("spec") or {}).get("finalizers") or ())
 
     def set_finalizers(old: Object) -> Object:

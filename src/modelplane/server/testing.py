@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ class ServerProcess:
     process: subprocess.Popen[str]
     url: str
     kubeconfig: Path
+    said: list[str]
+    """What it printed; read all the time, so that it never waits for a reader."""
 
     @property
     def pid(self) -> int:
@@ -41,9 +44,6 @@ class ServerProcess:
         except subprocess.TimeoutExpired:
             self.kill()
             raise
-        finally:
-            if self.process.stdout is not None:
-                self.process.stdout.close()
 
 
 def start_server(
@@ -68,7 +68,8 @@ def start_server(
         said.append(line)
         if line.startswith("ready: "):
             url, _, config = line.removeprefix("ready: ").strip().partition(" kubeconfig=")
-            return ServerProcess(process, url, Path(config))
+            threading.Thread(target=said.extend, args=(process.stdout,), daemon=True).start()
+            return ServerProcess(process, url, Path(config), said)
     process.wait()
     raise RuntimeError(f"the API server did not start:\n{''.join(said)}")
 
