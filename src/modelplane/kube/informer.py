@@ -15,7 +15,7 @@ from contextlib import aclosing
 from typing import Final, TypeAlias
 
 from modelplane.api.meta import Key, Object, Resource
-from modelplane.errors import ApiError, Gone, Invalid
+from modelplane.errors import ApiError, Gone, Invalid, Unreachable
 from modelplane.kube.backoff import Backoff
 from modelplane.kube.client import Client, Kind, Param, Selector, selector
 
@@ -202,7 +202,10 @@ class Informer:
         changed = type(self.error) is not type(error)
         self.error = error
         if changed:
-            log.info("watching %s: %s", self._kind, error)
+            # A lost server is told once by whoever owns the client; a refusal concerns this kind alone.
+            log.log(
+                logging.DEBUG if isinstance(error, Unreachable) else logging.INFO, "watching %s: %s", self._kind, error
+            )
             self._report()
 
     def _report(self) -> None:

@@ -100,6 +100,7 @@ class Operator:
         uid = await self._control_plane_uid()
         self._host = _host(self.options, uid)
         self.caches.control_plane = uid
+        self.caches.on_fresh(self._control_seen)
         self.ledger.start()
         self.clusters.start()
         self.probes.start()
@@ -137,6 +138,15 @@ class Operator:
             except ApiError as error:
                 log.warning("waiting for the API server: %s", error)
                 await asyncio.sleep(backoff.next())
+
+    def _control_seen(self, cluster: str | None, kind: GVK | None) -> None:
+        """One line in the log when the control cluster is lost, and one when it is back."""
+        if cluster is None and kind == MODEL_DEPLOYMENT:
+            error = self.caches.watch(None, MODEL_DEPLOYMENT).informer.error
+            if error is not None:
+                log.warning("the control cluster is lost: %s", error)
+            elif self.reconciler.started.is_set():
+                log.info("the control cluster is back")
 
     def _now_host(self) -> Host:
         return msgspec.structs.replace(self._host, now=clock())
