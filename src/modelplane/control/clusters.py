@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from modelplane.api.meta import GROUP, GVK, SYSTEM_NAMESPACE, VERSION, Key, Object
+from modelplane.api.meta import GROUP, GVK, SYSTEM_NAMESPACE, VERSION, Key, Object, Status, condition_of
 from modelplane.compose.contract import Unavailable
 from modelplane.control.caches import Caches, Scope
 from modelplane.control.index import Place
@@ -140,7 +140,7 @@ class Clusters:
         name, ref = cluster["metadata"]["name"], secret_of(cluster)
         if ref is None:
             message = f"InferenceCluster {name} names no kubeconfig Secret; set spec.cluster.existing.secretRef"
-            return None, Unavailable(CREDENTIAL_MISSING, self._clock(), message)
+            return None, Unavailable(CREDENTIAL_MISSING, self._since(name, CREDENTIAL_MISSING), message)
         secret = self._secrets.informer.get(Key(SYSTEM_NAMESPACE, ref.name))
         encoded = ((secret or {}).get("data") or {}).get(ref.key)
         if not encoded:
@@ -156,10 +156,18 @@ class Clusters:
             kubeconfig.ssl_context()
         except (binascii.Error, UnicodeDecodeError):
             message = f"{ref} is no text; write a kubeconfig with inline credentials there"
-            return None, Unavailable(CREDENTIAL_REFUSED, self._clock(), message)
+            return None, Unavailable(CREDENTIAL_REFUSED, self._since(name, CREDENTIAL_REFUSED), message)
         except InvalidKubeconfig as error:
-            return None, Unavailable(CREDENTIAL_REFUSED, self._clock(), str(error))
+            return None, Unavailable(CREDENTIAL_REFUSED, self._since(name, CREDENTIAL_REFUSED), str(error))
         return kubeconfig, None
+
+    def _since(self, name: str, reason: str) -> str:
+        """When the trouble began: now, or when a predecessor of ours wrote it down."""
+        cluster = self._clusters.informer.get(Key("", name))
+        known = condition_of(cluster, "Reachable") if cluster is not None else None
+        if known is not None and known.status is Status.FALSE and known.reason == reason and known.last_transition_time:
+            return known.last_transition_time
+        return self._clock()
 
     # --- reachability ----------------------------------------------------------------------------------------------
 
@@ -188,7 +196,8 @@ class Clusters:
             lost = None
         else:
             reason = UNAUTHORIZED if isinstance(error, Unauthorized) else UNREACHABLE
-            since = link.lost.since if link.lost is not None and link.lost.reason == reason else self._clock()
+            known = link.lost is not None and link.lost.reason == reason
+            since = link.lost.since if known and link.lost is not None else self._since(link.name, reason)
             lost = Unavailable(reason, since, str(error))
         if (link.lost and link.lost.reason) != (lost and lost.reason):
             log.log(

@@ -97,6 +97,7 @@ class Operator:
         """Return when the work has begun. Waits for the API server; raises Unauthorized and the like at once."""
         if self.options.health_port is not None:
             await self.health.start(self.options.health_port)
+            log.info("health on port %d", self.health.port)
         uid = await self._control_plane_uid()
         self._host = _host(self.options, uid)
         self.caches.control_plane = uid
