@@ -14,6 +14,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from modelplane.local.engines.settings import ANNOTATIONS, PREFIX, Behaviour, read_annotations
+
 from .engine_process import engine
 
 CHAT = {"model": "mock", "messages": [{"role": "user", "content": "Where am I?"}]}
@@ -208,3 +210,16 @@ async def _raw(address: str, data: bytes) -> bytes:
         return await asyncio.wait_for(reader.read(), 5)
     finally:
         writer.close()
+
+
+def test_the_documented_annotations_are_those_that_are_read() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "simulated-clusters.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith(f"| `{PREFIX}")]
+    assert rows == [f"| `{PREFIX}{name}` | {meaning} |" for name, (_, _, meaning) in ANNOTATIONS.items()]
+
+
+def test_an_annotation_that_cannot_be_followed_is_reported_and_keeps_its_default() -> None:
+    behaviour, complaints = read_annotations({PREFIX + "load-seconds": "soon", PREFIX + "speed": "1", "other/x": "y"})
+    assert behaviour == Behaviour()
+    assert complaints[0].startswith(f"annotation {PREFIX}load-seconds='soon' is ignored: ")
+    assert complaints[1].startswith(f"annotation {PREFIX}speed is unknown; known are {PREFIX}load-seconds, ")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,7 +30,9 @@ log = logging.getLogger(__name__)
 CRD = known("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
 IGNORED = frozenset({EVENT.plural})
 LOOK_EVERY = 10.0
-"""Seconds between looks for new kinds and for first objects of kinds that were empty."""
+"""Seconds between looks for first objects of kinds that were empty."""
+DISCOVER_EVERY = 60.0
+"""Seconds between looks for new kinds, besides when a definition changes."""
 PATIENCE = 5.0
 EAGER = frozenset(
     (
@@ -51,12 +54,17 @@ class GarbageCollector:
         self._watched: dict[Resource, Informer] = {}
         self._work: Work[str] = Work("garbage", self._sync, workers=8)
         self._look = asyncio.Event()
+        self._discovered = float("-inf")
 
     async def run(self) -> None:
-        self._caches.of(CRD).subscribe(lambda *_: self._look.set())
+        self._caches.of(CRD).subscribe(self._definitions_changed)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._keep_looking())
             group.create_task(self._work.run())
+
+    def _definitions_changed(self, old: Object | None, new: Object | None) -> None:
+        self._discovered = float("-inf")
+        self._look.set()
 
     async def _keep_looking(self) -> None:
         while True:
@@ -76,10 +84,13 @@ class GarbageCollector:
 
     async def _survey(self) -> None:
         """Watch every kind that has objects, and forget those that are not served any more. Raises ApiError."""
-        served = await resources(self._client, ("list", "watch", "delete"))
-        self._served = {resource for resource in served if resource.plural not in IGNORED}
-        for resource in self._watched.keys() - self._served:
-            self._forget(resource)
+        if time.monotonic() - self._discovered > DISCOVER_EVERY:
+            began = time.monotonic()
+            served = await resources(self._client, ("list", "watch", "delete"))
+            self._discovered = began
+            self._served = {resource for resource in served if resource.plural not in IGNORED}
+            for resource in self._watched.keys() - self._served:
+                self._forget(resource)
         for resource in sorted(self._served):
             if resource in self._watched:
                 continue
