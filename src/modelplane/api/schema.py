@@ -80,7 +80,7 @@ def _object(type_: type[msgspec.Struct], describe: Describe) -> Object:
         if words:
             schema = {"description": words, **schema}
         explicit = _apply(schema, metas)
-        default = _default(info, explicit.get("defaultObject", False))
+        default = _default(info)
         if default is not None:
             schema["default"] = default
         if info.required or explicit.get("required"):
@@ -154,7 +154,7 @@ _LENGTHS: Final = {
 
 
 def _apply(schema: Object, metas: tuple[msgspec.Meta, ...]) -> Object:
-    """Write annotations into a schema; what only the parent can act on (required, defaultObject) is returned."""
+    """Write annotations into a schema; what only the parent can act on (required) is returned."""
     explicit: Object = {}
     for meta in metas:
         least, most = _LENGTHS.get(schema["type"], ("", ""))
@@ -181,11 +181,9 @@ def _apply(schema: Object, metas: tuple[msgspec.Meta, ...]) -> Object:
     return explicit
 
 
-def _default(info: msgspec.structs.FieldInfo, default_object: bool) -> Any:
+def _default(info: msgspec.structs.FieldInfo) -> Any:
     """The default that the API server writes, None for none: empty values merely stand for absence."""
     value = info.default
-    if default_object:
-        return {}
     if value is msgspec.NODEFAULT or value is None or value == "" or value == () or isinstance(value, msgspec.Struct):
         return None
     if isinstance(value, StrEnum):

@@ -140,9 +140,6 @@ ONE_KEY_AT_LEAST: Final = Meta(extra={"minProperties": 1})
 EXPLICIT: Final = Meta(extra={"required": True})
 """Required by the schema although the type has a default (for readers that build one by hand)."""
 
-DEFAULT_OBJECT: Final = Meta(extra={"defaultObject": True})
-"""The API server writes ``{}`` when the block is absent, so that the defaults inside apply."""
-
 IMMUTABLE: Final = Rule(
     rule="self == oldSelf",
     message="this field cannot be changed; create a new object instead",
