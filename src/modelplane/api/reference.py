@@ -58,6 +58,9 @@ def index(definitions: tuple[Definition, ...], describe: Describe) -> str:
     parts = [
         "# API reference",
         "Every field, rule and condition of every kind. Generated from the types in `modelplane.api`.",
+        "`modelplane check FILE...` judges manifests without an API server and in its words. Editors that know the YAML "
+        "language server complete and check a file that begins with a line such as "
+        "`# yaml-language-server: $schema=../schemas/modeldeployment_v1alpha1.json`.",
     ]
     for owner in Owner:
         rows = [
