@@ -75,6 +75,16 @@ def test_a_change_of_weights_or_endpoints_changes_the_endpoints_only() -> None:
     assert {type_ for type_ in before if before[type_] != after[type_]} == {ENDPOINTS}
 
 
+def test_the_first_endpoint_of_a_service_changes_its_endpoints_only_or_a_request_could_meet_half_of_the_change() -> (
+    None
+):
+    def made(*backends: Backend):
+        return configuration(gateway(Rule("ml-team/mock/0", (Match("/a"),), backends)), PLACE)
+
+    before, after = made(), made(backend("a", 1, health="/health", rewrite=Rewrite("", RewriteKind.PREFIX, "/one/")))
+    assert {type_ for type_ in before if before[type_] != after[type_]} == {ENDPOINTS}
+
+
 def test_the_longer_path_falls_back_to_the_routes_of_the_shorter_ones() -> None:
     rules = (
         Rule("a/b/0", (Match("/ns"),), ()),

@@ -32,7 +32,6 @@ def cluster(rule: Rule, health_port: int, trust_store: str = "") -> tuple[Object
     definition = _definition(
         rule.name,
         least=bool(backends) and all(backend.balance is Balance.LEAST_REQUEST for backend in backends),
-        checked=any(backend.health for backend in backends),
         trust_store=trust_store if any(backend.tls for backend in backends) else None,
     )
     if any(endpoint.named for endpoint in endpoints):
@@ -44,7 +43,7 @@ def cluster(rule: Rule, health_port: int, trust_store: str = "") -> tuple[Object
     return {**definition, "type": "EDS", "eds_cluster_config": source}, assignment
 
 
-def _definition(name: str, *, least: bool, checked: bool, trust_store: str | None) -> Object:
+def _definition(name: str, *, least: bool, trust_store: str | None) -> Object:
     """Everything of a cluster but its endpoints."""
     result: Object = {
         "name": name,
@@ -60,7 +59,7 @@ def _definition(name: str, *, least: bool, checked: bool, trust_store: str | Non
         result["load_balancing_policy"] = _LEAST_REQUEST
     else:
         result["lb_policy"] = "ROUND_ROBIN"
-    if checked:
+        # Also where no endpoint wants checks: the first that does must not find a cluster without them.
         result["health_checks"] = [_HEALTH_CHECK]
     if trust_store is not None:
         result["transport_socket_matches"] = _sockets(trust_store)
@@ -94,8 +93,11 @@ def weights(backends: Sequence[Backend]) -> list[int]:
 
 
 def late(rule: Rule) -> bool:
-    """Whether the path depends on the endpoint, so that it is rewritten once per try rather than by the route."""
-    return any(backend.rewrite is not None for backend in rule.backends)
+    """Whether the path depends on the endpoint, so that it is rewritten once per try rather than by the route. So it is
+    taken to be while there is no backend, lest the route change in the moment in which the first one comes."""
+    if rule.rewrite is not None:
+        return False
+    return not rule.backends or any(backend.rewrite is not None for backend in rule.backends)
 
 
 def _assignment(rule: Rule, backends: Sequence[Backend], health_port: int) -> Object:

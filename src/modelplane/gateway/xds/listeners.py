@@ -32,6 +32,7 @@ function envoy_on_request(handle)
   if came == nil then return end
   local length, path = string.match(came, "^(%d+) (.*)$")
   local kind, target = string.match(rewrite, "^(%a+) ?(.*)$")
+  if kind == nil then return end
   if kind ~= "keep" then
     local cut = string.find(path, "?", 1, true)
     local query = ""
