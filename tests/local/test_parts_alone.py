@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from modelplane import processes
@@ -18,10 +19,11 @@ from modelplane.api.meta import Object
 from modelplane.kube import Client, Kubeconfig
 from modelplane.kube.resources import known
 from modelplane.local.kinds import CONFIG_MAP, NAMESPACE, POD, REPLICA_SET
+from modelplane.local.nodes.addresses import HOST_PORT
 from modelplane.server.testing import start_server
 
 from .cluster_process import FLEET
-from .test_cluster import deployment, missing, ready_pods, template
+from .test_cluster import bare_pod, deployment, engine_spec, missing, ready_pods, template
 
 
 @contextmanager
@@ -149,5 +151,33 @@ async def test_a_kind_that_was_empty_is_collected_too(tmp_path: Path, eventually
                     await eventually(lambda: missing(client, CONFIG_MAP, "owner", "team"))
                     gone = await missing(client, ROLE, name, "team")
                     assert gone == (propagation == "Foreground"), propagation
+    finally:
+        server.stop()
+
+
+async def test_where_pods_share_one_address_each_has_a_port_of_its_own(tmp_path: Path, eventually: Any) -> None:
+    """As on macOS; no scheduler runs, since the pods name their node."""
+    (tmp_path / "fleet.yaml").write_text(FLEET)
+    server = start_server(tmp_path / "api", "--no-install-crds")
+    nodes = ("--data-dir", str(tmp_path / "nodes"), "--fleet", str(tmp_path / "fleet.yaml"), "--name", "test")
+    try:
+        with verb(tmp_path, server.kubeconfig, "nodes", *nodes, "--pod-cidr", "127.0.0.1/32"):
+            async with Client(Kubeconfig.load(server.kubeconfig)) as client:
+                for name in ("a", "b"):
+                    await client.create(bare_pod("default", {**engine_spec(), "nodeName": "cpu-0"}, name))
+                pods = await eventually(lambda: ready_pods(client, "default", 2))
+                places = {p["metadata"]["name"]: p["metadata"]["annotations"][HOST_PORT] for p in pods}
+                assert {p["status"]["podIP"] for p in pods} == {"127.0.0.1"}
+                assert len(set(places.values())) == 2
+                async with aiohttp.ClientSession() as session:
+                    for name, place in places.items():
+                        async with session.post(f"http://{place}/v1/completions", json={"prompt": "x"}) as answer:
+                            assert (await answer.json())["choices"][0]["text"].startswith(f"{name}:")
+                    await client.delete(POD, "a", "default")
+                    await eventually(lambda: missing(client, POD, "a", "default"))
+                    with pytest.raises(aiohttp.ClientError):
+                        await session.get(f"http://{places['a']}/health")
+                await client.delete(POD, "b", "default")
+                await eventually(lambda: missing(client, POD, "b", "default"))
     finally:
         server.stop()

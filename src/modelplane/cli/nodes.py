@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option(
     "--pod-cidr",
     metavar="CIDR",
-    help="Addresses of pods; they have to be local to this machine. Default: of 127.64.0.0/10 on Linux, else 127.0.0.1.",
+    help="Addresses of pods; they have to be local to this machine. Default: of 127.64.0.0/10 on Linux, else 127.0.0.1/32.",
 )
 def command(kubeconfig: Path, data_dir: Path, fleet_file: Path | None, name: str, pod_cidr: str | None) -> None:
     """Register simulated nodes and devices, run the pods bound to them, serve their logs."""

@@ -53,22 +53,28 @@ class OwnAddresses:
 
 
 class SharedAddress:
-    """Everything on 127.0.0.1."""
+    """Everything on one address."""
 
     shared = True
 
+    def __init__(self, address: str = "127.0.0.1") -> None:
+        self._address = address
+
     def take(self, used: Collection[str]) -> str:
-        return "127.0.0.1"
+        return self._address
 
 
 def for_cluster(identity: str, network: str | None = None) -> Addresses:
-    """What this system offers. `network` is given where pods have a real range (a network namespace)."""
+    """What this system offers. `network` is given where pods have a real range (a network namespace); 127.0.0.1/32 is the
+    one address that every system has."""
     if network:
-        return OwnAddresses(ipaddress.IPv4Network(network))
+        found = ipaddress.IPv4Network(network)
+        return OwnAddresses(found) if found.num_addresses > 1 else SharedAddress(str(found[0]))
     return OwnAddresses.of_cluster(identity) if sys.platform == "linux" else SharedAddress()
 
 
-def free_port() -> int:
+def free_port(address: str) -> int:
+    """A port of the address that nobody listens on now."""
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((address, 0))
         return int(probe.getsockname()[1])

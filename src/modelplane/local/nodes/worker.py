@@ -273,28 +273,39 @@ class Worker:
             return False
         for _ in range(20):
             if host.addresses.shared:
-                settings = replace(settings, host="127.0.0.1", port=record.port or free_port())
+                settings = replace(settings, host=record.ip, port=record.port or free_port(record.ip))
             host.records.settings(record.uid).write_bytes(orjson.dumps(settings.to_json()))
             try:
                 await self._forge(settings)
                 break
             except CannotStart as error:
-                published = (self._report.pod.get("status") or {}).get("podIP")
-                if "in use" in str(error) and not published and not host.addresses.shared:
-                    record.ip = self._address()  # somebody else's engine has it; nobody knows ours yet
+                if "in use" in str(error) and self._move():
                     settings = replace(settings, host=record.ip)
                     continue
                 if self._put_waiting(name, "RunContainerError", f"the mock engine was not started: {error}"):
                     self._event("Warning", "Failed", f"Error: the mock engine was not started: {error}")
                 await asyncio.sleep(SYNC)
                 return False
+        else:
+            await asyncio.sleep(SYNC)
+            return False
         if host.addresses.shared:
-            annotation = {"metadata": {"annotations": {HOST_PORT: f"127.0.0.1:{record.port}"}}}
+            annotation = {"metadata": {"annotations": {HOST_PORT: f"{record.ip}:{record.port}"}}}
             await host.client.patch(POD, record.name, record.namespace, annotation)
         where = f"{settings.host}:{settings.port}"
         image = container.get("image", "the image")
         self._event("Normal", "MockEngine", f"{image} was not pulled: a mock engine answers in its place on {where}")
         self._event("Normal", "Started", f"Started container {name}")
+        return True
+
+    def _move(self) -> bool:
+        """Somebody listens there already: take another port of a shared address, or another address while nobody knows ours."""
+        if self._host.addresses.shared:
+            self.record.port = 0
+            return True
+        if (self._report.pod.get("status") or {}).get("podIP"):
+            return False
+        self.record.ip = self._address()
         return True
 
     async def _forge(self, settings: Settings) -> None:
