@@ -125,3 +125,40 @@ def test_the_same_rule_is_compiled_once() -> None:
 def test_a_message_expression_gives_text() -> None:
     rule = compile_rule("'not ' + string(self.replicas)", ("self",), result="string")
     assert rule.evaluate(self=SELF) == "not 3"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "items.all(x, x in items || true)",
+        "sets.contains(items, items)",
+        "items.exists(x, text.matches('b'))",
+        "items.all(x, text + 'a' != text)",
+    ],
+)
+def test_large_values_are_charged_by_their_size(text: str) -> None:
+    rule = compile_rule(text, ("items", "text"))
+    with pytest.raises(Fault, match="cost limit exceeded"):
+        rule.evaluate(items=[f"i{number}" for number in range(20_000)], text="x" * 200_000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(" * 50 + "1" + ("+1" * 200 + ")") * 50 + " == 0",
+        "9" * 5000 + " == 1",
+        "[" * 200,
+        "!" * 300 + "true",
+        "a" + "[0]" * 300,
+        "true ? " * 200 + "true",
+    ],
+    ids=["nested chains", "a number of 5000 digits", "brackets", "operators", "indexes", "conditionals"],
+)
+def test_no_text_exhausts_the_interpreter(text: str) -> None:
+    with pytest.raises(RuleError):
+        compile_rule(text, ("a",))
+
+
+def test_a_quantity_of_many_digits_is_an_error_and_no_crash() -> None:
+    assert compile_rule("isQuantity(text)", ("text",)).evaluate(text="9" * 9000) is False
+    assert compile_rule("quantity(text).isGreaterThan(quantity('1'))", ("text",)).evaluate(text="9" * 3000) is True

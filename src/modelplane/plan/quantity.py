@@ -21,6 +21,8 @@ _SUFFIX_LETTERS: Final = frozenset("eEinumkKMGTP")
 _NANO: Final = -9
 _INT64_MAX: Final = 2**63 - 1
 _INT64_MIN: Final = -(2**63)
+_LONGEST: Final = 4_000
+"""Characters of a quantity; Kubernetes has no bound."""
 _LARGEST_SHIFT: Final = 20_000
 """Decimal places by which two values may differ in an addition; Kubernetes has no such bound and would run out of memory."""
 
@@ -49,7 +51,7 @@ class Quantity:
             shift = self.exponent - other.exponent
             if abs(shift) > _LARGEST_SHIFT:
                 # The larger exponent decides unless the digits make up for it.
-                difference = (len(str(abs(a))) + self.exponent) - (len(str(abs(b))) + other.exponent)
+                difference = (_digits(a) + self.exponent) - (_digits(b) + other.exponent)
                 if difference:
                     return 1 if (difference > 0) == (a > 0) else -1
             if shift > 0:
@@ -135,6 +137,8 @@ def parse_quantity(text: str) -> Quantity:
     """Read a quantity. Raises `QuantityError` with Kubernetes' own words."""
     if not text:
         raise QuantityError(_FORMAT)
+    if len(text) > _LONGEST:
+        raise QuantityError(f"{_NUMERIC}: it is longer than {_LONGEST} characters")
     positive, value, whole, fraction, suffix = _split(text)
     binary = suffix in _BINARY
     if binary:
@@ -175,11 +179,18 @@ def _scaled(quantity: Quantity, exponent: int) -> int | None:
     return value if _INT64_MIN <= value <= _INT64_MAX else None
 
 
+def _digits(number: int) -> int:
+    """Decimal digits, without writing the number out."""
+    number = abs(number)
+    estimate = number.bit_length() * 30_103 // 100_000 + 1
+    return estimate - 1 if estimate > 1 and number < 10 ** (estimate - 1) else estimate
+
+
 def _round_up_to_nano(number: int, scale: int) -> tuple[int, int]:
     if scale >= _NANO:
         return number, scale
     drop = _NANO - scale
-    if drop > len(str(number)):
+    if drop > _digits(number):
         return (1 if number else 0), _NANO
     divisor = 10**drop
     return -(-number // divisor), _NANO

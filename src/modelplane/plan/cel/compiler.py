@@ -34,6 +34,7 @@ Closure: TypeAlias = Callable[[Frame], Value]
 
 CONVERSIONS: Final = frozenset({"bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint"})
 _FOLDED: Final = CONVERSIONS | {"quantity", "semver", "ip", "cidr", "url"}
+_CONSTANT_TIME: Final = frozenset({"_[_]", "_[?_]", "size", "type", "dyn"})
 _SIZED: Final = frozenset({"string", "bytes", "list"})
 _LARGE: Final = 256
 
@@ -63,11 +64,14 @@ class _Builder:
         self.guarded: frozenset[str] = frozenset()
         """Names from ``cel.bind``, whose value may be an error that shows only where the name is used."""
         self.places = len(scope) + 1
+        self.looping = False
+        """Inside a comprehension, where the size of what a function looks at counts."""
 
     def within(self, names: Iterable[str], *, guarded: bool = False) -> tuple[_Builder, list[int]]:
         """A builder that sees more variables, each at a place of its own, and those places."""
         names = list(names)
         inner = _Builder(self.scope)
+        inner.looping = self.looping
         inner.guarded = self.guarded | set(names) if guarded else self.guarded - set(names)
         places = []
         for name in names:
@@ -128,6 +132,8 @@ class _Builder:
             case "or" | "orValue" if node.target is not None:
                 return _or_else(closures[0], closures[1], unwrap=node.function == "orValue")
         assert node.overloads is not None
+        if self.looping and node.function not in _CONSTANT_TIME:
+            closures = [_measured(closure) for closure in closures]
         closure = _invoke(node.function, node.overloads, closures, node.exact)
         if node.function in _FOLDED and all(isinstance(operand, Literal) for operand in operands):
             try:
@@ -184,6 +190,7 @@ class _Builder:
     def fold(self, node: Fold) -> Closure:
         over = self.build(node.range)
         inner, places = self.within([node.item] if node.key is None else [node.key, node.item])
+        inner.looping = True
         keep = inner.build(node.filter) if node.filter is not None else None
         body = inner.build(node.body)
         self.places = inner.places
@@ -395,6 +402,20 @@ def _invoke(function: str, overloads: tuple[Overload, ...], closures: list[Closu
         raise overload_fault(function, *values)
 
     return dispatch
+
+
+def _measured(closure: Closure) -> Closure:
+    """Charges for long operands, so that a loop over a list cannot scan another one for nothing."""
+
+    def evaluate(frame: Frame) -> Value:
+        value = closure(frame)
+        if isinstance(value, (str, bytes, list, dict)) and len(value) > _LARGE:
+            frame[0] -= len(value) if isinstance(value, list) else len(value) // 10  # type: ignore[operator]
+            if frame[0] < 0:  # type: ignore[operator]
+                raise Exhausted
+        return value
+
+    return evaluate
 
 
 def _sized(closure: Closure) -> Closure:

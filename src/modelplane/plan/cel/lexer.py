@@ -91,7 +91,7 @@ def _token(source: Source, match: re.Match[str], at: int) -> Token | None:
         return Token("literal", text, at, float(text))
     if kind in ("int", "unsigned"):
         digits, unsigned = match.group("int"), match.group("unsigned")
-        number = int(digits, 16) if digits.startswith("0x") else int(digits)
+        number = 2**64 if len(digits) > 100 else int(digits, 16) if digits.startswith("0x") else int(digits)
         if number > (2**64 - 1 if unsigned else 2**63):
             raise CelError(source, [source.issue(at, f"Syntax error: invalid {'uint' if unsigned else 'int'} literal")])
         return Token("literal", text, at, UInt(number) if unsigned else number)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from modelplane.plan.cel.check import check
-from modelplane.plan.cel.compiler import ConstantError, compile_tree
+from modelplane.plan.cel.compiler import Compiled, ConstantError, compile_tree
 from modelplane.plan.cel.folds import Exhausted
 from modelplane.plan.cel.parser import parse
 from modelplane.plan.cel.syntax import CelError, Fault, Issue, Select, Source
@@ -29,6 +29,16 @@ class Program:
         assert _libraries.LIBRARIES
         self.text = text
         source = Source(text)
+        try:
+            compiled = self._compiled(source, variables, rename)
+        except RecursionError:
+            raise CelError(source, [Issue("expression recursion limit exceeded", 0, 0)]) from None
+        except ConstantError as error:
+            raise CelError(source, [Issue(str(error), 0, 0)], "program instantiation failed: ") from None
+        self._closure = compiled.closure
+        self._spare = [None] * (compiled.places - len(variables) - 1)
+
+    def _compiled(self, source: Source, variables: Mapping[str, Type], rename: Callable[[str], str] | None) -> Compiled:
         tree = parse(source)
         if rename is not None:
             for node in walk(tree):
@@ -36,12 +46,7 @@ class Program:
                     node.field = rename(node.field)
         self.type = check(source, tree, variables)
         validate(source, tree)
-        try:
-            compiled = compile_tree(tree, variables)
-        except ConstantError as error:
-            raise CelError(source, [Issue(str(error), 0, 0)], "program instantiation failed: ") from None
-        self._closure = compiled.closure
-        self._spare = [None] * (compiled.places - len(variables) - 1)
+        return compile_tree(tree, variables)
 
     def run(self, values: Sequence[Value]) -> Value:
         """The value for the variables in their order. Raises `Fault`."""

@@ -29,8 +29,9 @@ def _pattern(expression: str, longest: int, complaint: str) -> Callable[[str], l
     compiled = re.compile(expression, re.ASCII)
 
     def validate(text: str) -> list[str]:
-        complaints = [] if len(text) <= longest else [f"must be no more than {longest} characters"]
-        return complaints if compiled.fullmatch(text) else [*complaints, complaint]
+        if len(text) > longest:
+            return [f"must be no more than {longest} characters"]
+        return [] if compiled.fullmatch(text) else [complaint]
 
     return validate
 

@@ -14,13 +14,21 @@ from modelplane.plan.cel.values import Duration, Value, equal, less, overload_fa
 _ORDERED: Final = ("int", "uint", "double", "bool", "string", "bytes", "duration", "timestamp")
 _SUMMED: Final = ("int", "uint", "double", "duration")
 _LARGEST_RANGE: Final = 100_000
+_LARGEST_PRODUCT: Final = 1_000_000
 
 
 def _contains(items: list[Value], wanted: Value) -> bool:
     return any(equal(item, wanted) for item in items)
 
 
+def _affordable(a: list[Value], b: list[Value]) -> None:
+    """Comparing all pairs has to stay within the budget of an evaluation. Raises `Fault`."""
+    if len(a) * len(b) > _LARGEST_PRODUCT:
+        raise Fault("operation cancelled: actual cost limit exceeded")
+
+
 def _distinct(items: list[Value]) -> list[Value]:
+    _affordable(items, items)
     found: list[Value] = []
     for item in items:
         if not _contains(found, item):
@@ -129,6 +137,7 @@ def sort(items: list[Value]) -> list[Value]:
 
 @declare("sets.contains", "(list(A), list(A)) -> bool")
 def set_contains(items: list[Value], wanted: list[Value]) -> bool:
+    _affordable(items, wanted)
     return all(_contains(items, item) for item in wanted)
 
 
@@ -139,4 +148,5 @@ def set_equivalent(a: list[Value], b: list[Value]) -> bool:
 
 @declare("sets.intersects", "(list(A), list(A)) -> bool")
 def set_intersects(a: list[Value], b: list[Value]) -> bool:
+    _affordable(a, b)
     return any(_contains(b, item) for item in a)
