@@ -196,6 +196,37 @@ async def test_an_unreachable_cluster_is_let_go_after_a_bound_and_what_is_left_i
         assert "ConfigMap ns/a-x on east" in event["message"]
 
 
+async def test_the_bound_begins_when_the_cluster_is_lost_not_when_the_deletion_was_asked_for(
+    api: FakeApi, remote: FakeApi, toys: Toys
+) -> None:
+    from modelplane.control.deletion import Bounds
+
+    async with plane(toys, api, remote, bounds=Bounds(unreachable=3600)) as running:
+        await api.put(toy(parts={"x": {}}, cluster="east"))
+        await until(lambda: running.says("Ready", "True"))
+        old = running.toy()
+        old["metadata"]["deletionTimestamp"] = "2020-01-01T00:00:00Z"
+        await remote.stop()
+        await until(lambda: running.caches.lost("east") is not None)
+        await api.put(old)
+        await until(lambda: running.says("Ready", "False", "Deleting"))
+        assert api.find("Toy", "a", "ns") is not None
+
+
+async def test_what_is_being_pruned_is_named_and_is_no_failure(api: FakeApi, remote: FakeApi, toys: Toys) -> None:
+    async with plane(toys, api, remote) as running:
+        await api.put(toy(parts={"x": {}, "y": {}}, cluster="east"))
+        await until(lambda: running.says("Ready", "True"))
+        child = remote.find("ConfigMap", "a-y", "ns")
+        assert child is not None
+        await remote.put({**child, "metadata": {**child["metadata"], "finalizers": ["test/hold"]}})
+        await api.put({**running.toy(), "spec": {"parts": {"x": {}}, "cluster": "east"}})
+        await until(lambda: "removing ConfigMap ns/a-y on east" in running.message("Synced"))
+        assert running.says("Synced", "True")
+        await _release("a-y", remote)
+        await until(lambda: running.message("Synced") == "")
+
+
 async def test_an_annotation_forces_the_letting_go(api: FakeApi, remote: FakeApi, toys: Toys) -> None:
     from modelplane.control.deletion import FORCE, Bounds
 

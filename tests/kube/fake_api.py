@@ -32,6 +32,7 @@ class FakeApi:
         self.oldest = 0
         self.history: list[tuple[int, str, Object]] = []
         self.watch_list = watch_list
+        self.ignores_watch_list = False
         self.requests: list[tuple[str, str]] = []
         self.hang = False
         self.refuse: int | None = None
@@ -264,7 +265,7 @@ class FakeApi:
         return not fields or fields == f"metadata.name={key[2]}"
 
     async def _watch(self, request: web.Request, resource: str, namespace: str) -> web.StreamResponse:
-        initial = request.query.get("sendInitialEvents") == "true"
+        initial = request.query.get("sendInitialEvents") == "true" and not self.ignores_watch_list
         if initial and not self.watch_list:
             return _status(422, "sendInitialEvents is forbidden unless WatchList is enabled", "Invalid")
         since = int(request.query.get("resourceVersion") or 0)

@@ -53,6 +53,18 @@ async def test_it_follows_additions_changes_and_removals(watch_list: bool) -> No
         assert listed
 
 
+async def test_a_server_that_ignores_streamed_lists_is_listed_the_old_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("modelplane.kube.informer.INITIAL_LIMIT", 0.1)
+    async with FakeApi() as api, api.client() as client:
+        api.ignores_watch_list = True
+        await client.create(config_map("a"))
+        async with informing(client) as informer:
+            await informer.synced.wait()
+            assert informer.get(KEY) is not None
+            await client.create(config_map("b"))
+            await until(lambda: informer.get(Key("default", "b")) is not None)
+
+
 async def test_a_broken_stream_resumes_without_a_second_list() -> None:
     async with FakeApi() as api, api.client() as client:
         await client.create(config_map("a"))

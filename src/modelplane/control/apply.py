@@ -18,7 +18,7 @@ from modelplane.api.meta import Object
 from modelplane.compose.contract import Chart
 from modelplane.control.caches import Caches
 from modelplane.control.charts import DEPLOYED, DIGEST, SECRET, ChartInstaller, revision_of
-from modelplane.control.ownership import Owner, Ref, control_plane_of, owner_labels, owner_uid
+from modelplane.control.ownership import OWNER, Owner, Ref, control_plane_of, owner_labels, owner_uid
 from modelplane.control.projection import body
 from modelplane.control.want import FIRST, NAMESPACE, Want, covers, digest
 from modelplane.errors import ApiError, Conflict, Invalid, NotFound, PermanentError, Unreachable
@@ -207,13 +207,14 @@ class Applier:
         """What the installer has to say about charts that were just installed."""
         return self._charts.note(charts) if self._charts is not None and charts else ""
 
-    async def remove_chart(self, ref: Ref) -> None:
+    async def remove_chart(self, owner: Owner, ref: Ref) -> None:
+        """Uninstall a release of this owner."""
         client = self._caches.client(ref.target)
         if client is None or self._charts is None:
             raise Invalid(
                 f"{ref}: this host installs no charts; run helm uninstall {ref.name} --namespace {ref.namespace}"
             )
-        await self._charts.uninstall(client, ref.namespace, ref.name)
+        await self._charts.uninstall(client, ref.namespace, ref.name, {OWNER: owner.uid})
 
 
 def release_secret(caches: Caches, ref: Ref) -> Object | None:

@@ -48,8 +48,8 @@ class ChartInstaller(Protocol):
         """What a person should know about these installations."""
         ...
 
-    async def uninstall(self, client: Client, namespace: str, release: str) -> None:
-        """Remove the release; one that is not there is fine."""
+    async def uninstall(self, client: Client, namespace: str, release: str, labels: Mapping[str, str]) -> None:
+        """Remove the release if its Secrets have these labels; one that is not there is fine."""
         ...
 
 
@@ -92,15 +92,17 @@ class SimulatedCharts:
                 await client.patch(SECRET, secret["metadata"]["name"], chart.namespace, superseded)
         return True
 
-    async def uninstall(self, client: Client, namespace: str, release: str) -> None:
-        for secret in await self._revisions(client, namespace, release):
+    async def uninstall(self, client: Client, namespace: str, release: str, labels: Mapping[str, str]) -> None:
+        for secret in await self._revisions(client, namespace, release, labels):
             try:
                 await client.delete(SECRET, secret["metadata"]["name"], namespace, uid=secret["metadata"]["uid"])
             except NotFound:
                 continue
 
-    async def _revisions(self, client: Client, namespace: str, release: str) -> list[Object]:
-        found = await client.list(SECRET, namespace, {"owner": "helm", "name": release})
+    async def _revisions(
+        self, client: Client, namespace: str, release: str, labels: Mapping[str, str] | None = None
+    ) -> list[Object]:
+        found = await client.list(SECRET, namespace, {"owner": "helm", "name": release, **(labels or {})})
         return list(found.items)
 
     def _secret(self, chart: Chart, revision: int, labels: Mapping[str, str], digest: str) -> Object:

@@ -72,7 +72,8 @@ class ChildState(msgspec.Struct, frozen=True, kw_only=True):
     """Why it was not applied."""
 
 
-def synced(errors: Sequence[str], children: Sequence[ChildState]) -> Condition:
+def synced(errors: Sequence[str], children: Sequence[ChildState], leaving: Sequence[str] = ()) -> Condition:
+    """``leaving`` are objects that are on their way out: no failure, but worth a word."""
     if errors:
         return Condition(
             type=SYNCED, status=Status.FALSE, reason=ERROR, message=_bounded("; ".join(dict.fromkeys(errors)))
@@ -81,7 +82,8 @@ def synced(errors: Sequence[str], children: Sequence[ChildState]) -> Condition:
     if waiting:
         reason = UNREACHABLE if any(child.lost for child in children) else ERROR
         return Condition(type=SYNCED, status=Status.FALSE, reason=reason, message=_bounded("; ".join(waiting)))
-    return Condition(type=SYNCED, status=Status.TRUE, reason=SUCCESS)
+    message = _bounded(f"removing {_some(leaving)}") if leaving else ""
+    return Condition(type=SYNCED, status=Status.TRUE, reason=SUCCESS, message=message)
 
 
 def ready(decided: Condition | None, children: Sequence[ChildState], *, failed: bool, held: bool) -> Condition | None:

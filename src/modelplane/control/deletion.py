@@ -64,8 +64,9 @@ class Deletion:
         self, parent: Parent, xr: Object, owner: Owner, entries: Sequence[Entry], edges: Sequence[After]
     ) -> Step:
         remaining = await self._pruner.remove(parent, owner, entries, edges)
-        age = self._now() - seconds_of(xr["metadata"]["deletionTimestamp"])
-        let_go = [item for item in remaining if forced(xr) or age >= self._bound(item)]
+        asked = seconds_of(xr["metadata"]["deletionTimestamp"])
+        due = {item.entry.ref: self._due(item, asked) for item in remaining}
+        let_go = [item for item in remaining if forced(xr) or self._now() >= due[item.entry.ref]]
         left = [item for item in remaining if item not in let_go]
         events = []
         if let_go:
@@ -79,11 +80,14 @@ class Deletion:
             left=[item.entry for item in left],
             condition=deleting(message),
             events=events,
-            again=max(1.0, min(self._bound(item) for item in left) - age),
+            again=max(1.0, min(due[item.entry.ref] for item in left) - self._now()),
         )
 
-    def _bound(self, item: Remaining) -> float:
-        return self._bounds.unreachable if item.lost else self._bounds.stuck
+    def _due(self, item: Remaining, asked: float) -> float:
+        """When it is let go: so long after the deletion was asked for, and after its cluster was lost."""
+        if not item.lost:
+            return asked + self._bounds.stuck
+        return max(asked, seconds_of(item.since) if item.since else asked) + self._bounds.unreachable
 
 
 def forced(xr: Object) -> bool:

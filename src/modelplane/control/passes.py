@@ -129,7 +129,7 @@ class Passes:
         if composition is None:
             return Next(POSTPONED)
         if composition.held:
-            await self._conclude(subject, composition, [])
+            await self._conclude(subject, composition, [], [])
             return Next(composition.requeue_after)
         return await self._carry_out(subject, composition)
 
@@ -207,7 +207,7 @@ class Passes:
                 ref, uid = outcome.want.ref, outcome.object["metadata"].get("uid", "")
                 subject.entries[ref] = msgspec.structs.replace(subject.entries[ref], uid=uid)
         subject.entries = {ref: entry for ref, entry in subject.entries.items() if ref not in gone}
-        await self._conclude(subject, composition, outcomes)
+        await self._conclude(subject, composition, outcomes, remaining)
         return self._next(parent, composition, outcomes, remaining)
 
     async def _write_down(self, subject: Subject, ordered: bool) -> None:
@@ -244,11 +244,17 @@ class Passes:
 
     # --- say -------------------------------------------------------------------------------------------------------
 
-    async def _conclude(self, subject: Subject, composition: Composition, outcomes: Sequence[Outcome]) -> None:
+    async def _conclude(
+        self,
+        subject: Subject,
+        composition: Composition,
+        outcomes: Sequence[Outcome],
+        remaining: Sequence[Remaining],
+    ) -> None:
         self._book.remember(subject.parent, subject.entries)
         children = [_state(outcome) for outcome in outcomes]
         errors = [f"{outcome.want.ref}: {outcome.error}" for outcome in outcomes if outcome.error and not outcome.lost]
-        synced = say.synced(errors, children)
+        synced = say.synced(errors, children, [f"{item.entry.ref}: {item.why}" for item in remaining])
         ready = say.ready(composition.ready, children, failed=bool(errors), held=composition.held)
         conditions = [*composition.conditions, *([ready] if ready else []), synced]
         complete = composition.complete and not composition.held

@@ -14,7 +14,7 @@ import msgspec
 
 from modelplane.api.meta import Object
 from modelplane.compose.contract import After
-from modelplane.control.apply import Applier, release_secret
+from modelplane.control.apply import Applier
 from modelplane.control.caches import Caches
 from modelplane.control.charts import RELEASE
 from modelplane.control.index import Parent
@@ -29,7 +29,9 @@ class Remaining(msgspec.Struct, frozen=True):
     entry: Entry
     why: str
     lost: bool = False
-    """Its cluster cannot be reached."""
+    """Its cluster cannot be reached,"""
+    since: str = ""
+    """since this time, where it is known."""
 
 
 class Pruner:
@@ -60,8 +62,9 @@ class Pruner:
         for entry in left.values():
             if entry.ref not in result:
                 first = ", ".join(str(earlier.ref) for earlier in _before(entry, left.values(), edges))
-                lost = all(result[e.ref].lost for e in _before(entry, left.values(), edges) if e.ref in result)
-                result[entry.ref] = Remaining(entry, f"after {first}", lost=lost)
+                ahead = [result[e.ref] for e in _before(entry, left.values(), edges) if e.ref in result]
+                since = max((item.since for item in ahead), default="")
+                result[entry.ref] = Remaining(entry, f"after {first}", all(item.lost for item in ahead), since)
         return list(result.values())
 
     async def _one(self, parent: Parent, owner: Owner, entry: Entry) -> Entry | Remaining:
@@ -71,10 +74,12 @@ class Pruner:
             return entry
         lost = self._caches.lost(entry.ref.target)
         if lost is not None:
-            return Remaining(entry, lost.message or lost.reason, lost=True)
+            return Remaining(entry, lost.message or lost.reason, lost=True, since=lost.since)
         try:
             if entry.ref.gvk == RELEASE:
-                return await self._release(entry)
+                await self._applier.remove_chart(owner, entry.ref)
+                self._applier.forget(entry.ref)
+                return entry
             return await self._object(owner, entry)
         except ApiError as error:
             return Remaining(entry, str(error))
@@ -102,12 +107,6 @@ class Pruner:
                     return entry
                 found = answer
         return Remaining(entry, _waits(found))
-
-    async def _release(self, entry: Entry) -> Entry | Remaining:
-        if release_secret(self._caches, entry.ref) is not None:
-            await self._applier.remove_chart(entry.ref)
-        self._applier.forget(entry.ref)
-        return entry
 
 
 def _before(entry: Entry, left: Iterable[Entry], edges: Sequence[After]) -> list[Entry]:

@@ -25,6 +25,8 @@ Callback: TypeAlias = Callable[[Object | None, Object | None], None]
 """Called with (old, new); old None is an addition, new None a removal. Must not block or raise."""
 
 INITIAL_END: Final = "k8s.io/initial-events-end"
+INITIAL_LIMIT: Final = 20.0
+"""Seconds for a streamed list to be complete."""
 
 
 class Informer:
@@ -52,6 +54,7 @@ class Informer:
         self._health: list[Callable[[], None]] = []
         self._version = ""
         self._nudged = asyncio.Event()
+        self._initial: asyncio.Timeout | None = None
         self.synced = asyncio.Event()
         """Set after the first complete list and never cleared: afterwards the copy may be old, but is whole."""
         self.error: ApiError | None = None
@@ -136,7 +139,12 @@ class Informer:
 
     async def _watch_list(self, resource: Resource) -> None:
         """One stream instead of pages: the objects as additions, then a bookmark that ends the list, then changes."""
-        await self._follow(resource, {"sendInitialEvents": True, "resourceVersionMatch": "NotOlderThan"})
+        try:
+            async with asyncio.timeout(INITIAL_LIMIT) as self._initial:
+                await self._follow(resource, {"sendInitialEvents": True, "resourceVersionMatch": "NotOlderThan"})
+        except TimeoutError:
+            # A server of before 1.27 ignores the parameters and never says that the list is whole.
+            self._client.watch_list_offered = False
 
     async def _follow(self, resource: Resource, params: Mapping[str, Param]) -> None:
         initial: list[Object] | None = [] if "sendInitialEvents" in params else None
@@ -153,6 +161,8 @@ class Informer:
                 elif (event.object["metadata"].get("annotations") or {}).get(INITIAL_END) == "true":
                     self._replace(initial, event.object["metadata"]["resourceVersion"])
                     initial = None
+                    if self._initial is not None:
+                        self._initial.reschedule(None)
 
     def _take(self, kind: str, obj: Object) -> None:
         self._version = obj["metadata"]["resourceVersion"]
