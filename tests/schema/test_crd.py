@@ -201,7 +201,7 @@ def test_served_versions_become_kinds_with_all_that_the_definition_says() -> Non
     assert (kind.short_names, kind.categories, kind.selectable_fields) == (("wd",), ("all",), ("spec.n",))
     assert kind.group_resource == "widgets.example.com"
     obj, unknown = kind.schema.prune({"metadata": {"name": "w", "x": 1}, "spec": {"n": None, "bad": 1}, "other": {}})
-    assert unknown == ["metadata.x", "spec.bad", "other"]
+    assert unknown == ["metadata.x", "other", "spec.bad"]
     assert kind.schema.default(obj)["spec"] == {"n": 3}
     assert kind.load_source is not None
     assert kind.load_source()["properties"]["spec"]["properties"]["n"]["default"] == 3

@@ -97,7 +97,7 @@ CASES: dict[str, tuple[Object, Any, list[str]]] = {
     "max items": (
         {"type": "array", "maxItems": 1, "items": {"type": "string"}},
         ["a", "b"],
-        ["spec: Too many: 2: must have at most 1 items"],
+        ["spec: Too many: 2: must have at most 1 item"],
     ),
     "min items": (
         {"type": "array", "minItems": 1, "items": {"type": "string"}},

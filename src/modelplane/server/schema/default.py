@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 from modelplane.api.meta import Object
-from modelplane.server.schema.node import MISSING, Node
+from modelplane.server.schema.node import ANYTHING, MISSING, Node
 
 
 def default(node: Node, obj: Object) -> Object:
@@ -16,7 +16,7 @@ def default(node: Node, obj: Object) -> Object:
 
 
 def drop_nulls(node: Node, obj: Object) -> Object:
-    """Without the nulls of fields that are not nullable and have a default: a later defaulting fills them."""
+    """Without the nulls of fields that are not nullable: a null there means that the field is not set, or its default."""
     dropped = _without_nulls(node, obj)
     assert isinstance(dropped, dict)
     return dropped
@@ -33,7 +33,9 @@ def _value(node: Node, value: object) -> object:
         same = len(filled) == len(value) and all(filled[name] is value[name] for name in value)
         return value if same else filled
     if isinstance(value, list) and node.items is not None:
-        items = [_value(node.items, item) for item in value]
+        below = node.items
+        instead = None if below.nullable or below.default is MISSING else below.default
+        items = [_value(below, copy.deepcopy(instead) if item is None else item) for item in value]
         return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
     return value
 
@@ -44,13 +46,13 @@ def _field(node: Node, name: str, value: object) -> object:
 
 
 def _without_nulls(node: Node, value: object) -> object:
-    if not node.has_default_below:
-        return value
     if isinstance(value, dict):
         kept: Object = {}
         for name, child in value.items():
             below = node.field(name)
-            if child is None and below is not None and not below.nullable and below.default is not MISSING:
+            if child is None and below is not None and below is not ANYTHING and not below.nullable:
+                if below.default is not MISSING:
+                    kept[name] = copy.deepcopy(below.default)
                 continue
             kept[name] = child if below is None else _without_nulls(below, child)
         same = len(kept) == len(value) and all(kept[name] is value[name] for name in kept)

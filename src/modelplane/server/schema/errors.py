@@ -73,7 +73,7 @@ def shown(value: object) -> str:
 
 def supported(path: str, value: object, choices: Sequence[object]) -> FieldError:
     """ "Unsupported value", with the choices in the order given."""
-    named = ", ".join(shown(choice) for choice in choices)
+    named = ", ".join(shown(choice if isinstance(choice, str) else shown(choice)) for choice in choices)
     return FieldError(path=path, type=ErrorType.NOT_SUPPORTED, bad_value=value, message=f"supported values: {named}")
 
 

@@ -6,7 +6,6 @@ import base64
 import binascii
 import ipaddress
 import re
-import uuid
 from collections.abc import Callable
 from datetime import date, datetime
 from functools import lru_cache
@@ -17,9 +16,11 @@ _DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d
 _DURATION = re.compile(
     r"[-+]?(0|(\d+(\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h|d|w)([\d.]+(ns|us|µs|ms|s|m|h|d|w))*)|\d+ ?[a-z]+"
 )
-_HOSTNAME = re.compile(
-    r"(?=.{1,253}\.?$)[a-zA-Z0-9_]([a-zA-Z0-9_-]{0,61}[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*\.?"
+_HOSTNAME = (
+    r"^([a-zA-Z0-9\p{S}\p{L}]((-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?)|([a-zA-Z0-9\p{S}\p{L}]"
+    r"(([a-zA-Z0-9-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}([a-zA-Z\p{L}]){2,63})$"
 )
+_HEX = "[0-9a-fA-F]"
 _MAC = re.compile(r"([0-9A-Fa-f]{2}[:-]){5}([0-9A-Fa-f]{2})")
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 _QUANTITY = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?")
@@ -41,6 +42,17 @@ def _matches(pattern: re.Pattern[str]) -> Callable[[str], bool]:
     return lambda text: pattern.fullmatch(text) is not None
 
 
+def _uuid(third: str, fourth: str) -> Callable[[str], bool]:
+    return _matches(re.compile(f"{_HEX}{{8}}-?{_HEX}{{4}}-?{third}-?{fourth}-?{_HEX}{{12}}"))
+
+
+def _hostname(text: str) -> bool:
+    """As Kubernetes' OpenAPI library has it: a single label of anything, or labels before a top-level one of letters."""
+    return (
+        len(text) <= 255 and bool(pattern(_HOSTNAME).search(text)) and all(len(part) <= 63 for part in text.split("."))
+    )
+
+
 def _uri(text: str) -> bool:
     parts = urlsplit(text)
     return bool(parts.scheme) or text.startswith("/")
@@ -57,15 +69,18 @@ _FORMATS: Final[dict[str, Callable[[str], bool]]] = {
     "datetime": _date_time,
     "date": _parses(date.fromisoformat),
     "duration": _matches(_DURATION),
-    "byte": _parses(lambda text: base64.b64decode(text, validate=True)),
+    "byte": lambda text: text != "" and _parses(lambda value: base64.b64decode(value, validate=True))(text),
     "uri": _uri,
     "email": _matches(_EMAIL),
-    "hostname": _matches(_HOSTNAME),
+    "hostname": _hostname,
     "ipv4": _parses(ipaddress.IPv4Address),
     "ipv6": _parses(ipaddress.IPv6Address),
     "cidr": lambda text: "/" in text and _parses(lambda value: ipaddress.ip_network(value, strict=False))(text),
     "mac": _matches(_MAC),
-    "uuid": _parses(uuid.UUID),
+    "uuid": _uuid(_HEX + "{4}", _HEX + "{4}"),
+    "uuid3": _uuid("3" + _HEX + "{3}", _HEX + "{4}"),
+    "uuid4": _uuid("4" + _HEX + "{3}", "[89abAB]" + _HEX + "{3}"),
+    "uuid5": _uuid("5" + _HEX + "{3}", "[89abAB]" + _HEX + "{3}"),
 }
 _RANGES: Final = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 

@@ -34,7 +34,7 @@ class Node:
     """
 
     __slots__ = (
-        "additional", "atomic", "constraints", "default", "embedded", "has_default_below", "items", "list_type",
+        "additional", "atomic", "constraints", "default", "embedded", "has_default_below", "has_lists_below", "items", "list_type",
         "map_keys", "merge_key", "name", "nullable", "preserve", "properties", "required", "rules", "strategies", "type",
     )  # fmt: skip
 
@@ -51,6 +51,8 @@ class Node:
         self.embedded = False
         self.default: object = MISSING
         self.has_default_below = False
+        self.has_lists_below = False
+        """Whether this is a set or a list map, or has one below."""
         self.list_type = ""
         """atomic, set, map; empty for a list without a declared type, which is atomic to apply."""
         self.map_keys: tuple[str, ...] = ()
@@ -174,6 +176,10 @@ class Compiler:
         children = [*node.properties.values(), node.additional, node.items]
         node.has_default_below = any(
             child is not None and (child.default is not MISSING or child.has_default_below) for child in children
+        )
+
+        node.has_lists_below = node.list_type in ("set", "map") or any(
+            child is not None and child.has_lists_below for child in children
         )
 
     def _extensions(self, node: Node, schema: Object) -> None:

@@ -21,7 +21,8 @@ def validate(node: Node, value: object, old: object = None, path: str = "") -> l
     """Everything wrong with a value; ``old`` is the stored value at the same place, None when there is none."""
     errors: list[FieldError] = []
     _value(node, value, old, path, errors)
-    return errors
+    _lists(node, value, old, path, errors)
+    return list({str(error): error for error in errors}.values()) if len(errors) > 1 else errors
 
 
 def kind_of(value: object) -> str:
@@ -46,16 +47,21 @@ def key_of(node: Node, item: object) -> str:
     """The identity of an item of a list map, as text."""
     if not isinstance(item, dict):
         return json.dumps(item, sort_keys=True, default=str)
-    return json.dumps([item.get(key) for key in node.map_keys], sort_keys=True, default=str)
+    return json.dumps([[item[key]] if key in item else [] for key in node.map_keys], sort_keys=True, default=str)
 
 
 def _value(node: Node, value: object, old: object, path: str, errors: list[FieldError]) -> None:
     if old is not None and old == value:
         return
     if value is None and node.nullable:
+        if "enum" in node.constraints and None not in node.constraints["enum"]:
+            errors.append(supported(path, value, node.constraints["enum"]))
         return
     if not _typed(node.type, value):
         errors.append(_type_error(node, value, path))
+        if node.type == "integer" and isinstance(value, float):
+            words = f"Checked value must be of type integer (default format) in {path}"
+            errors.append(FieldError(path="", type=ErrorType.INVALID, bad_value="", message=words))
     if node.constraints:
         _constraints(node, value, path, errors)
     if isinstance(value, dict):
@@ -106,20 +112,47 @@ def _object(node: Node, value: Object, old: object, path: str, errors: list[Fiel
 
 
 def _list(node: Node, value: list[object], old: object, path: str, errors: list[FieldError]) -> None:
-    if node.list_type in ("set", "map"):
-        _unique(node, value, path, errors)
     if node.items is not None:
         for position, (item, before) in enumerate(zip(value, correlate(node, value, old), strict=True)):
             _value(node.items, item, before, f"{path}[{position}]", errors)
 
 
+def _lists(node: Node, value: object, old: object, path: str, errors: list[FieldError]) -> None:
+    """Items that a set or a list map has twice, anywhere below. Keys of maps are in brackets in these paths."""
+    if not node.has_lists_below or (old is not None and old == value):
+        return
+    if isinstance(value, dict):
+        before = old if isinstance(old, dict) else {}
+        for name, item in value.items():
+            child = node.properties.get(name)
+            if child is not None:
+                _lists(child, item, before.get(name), join(path, name), errors)
+            elif node.additional is not None:
+                _lists(node.additional, item, before.get(name), f"{path}[{name}]", errors)
+    elif isinstance(value, list) and node.items is not None:
+        if node.list_type in ("set", "map"):
+            _unique(node, value, path, errors)
+        for position, (item, former) in enumerate(zip(value, correlate(node, value, old), strict=True)):
+            _lists(node.items, item, former, f"{path}[{position}]", errors)
+
+
 def _unique(node: Node, value: list[object], path: str, errors: list[FieldError]) -> None:
+    keyed = node.list_type == "map"
+    for position, item in enumerate(value if keyed else ()):
+        if item is not None and not isinstance(item, dict):
+            message = "must be an object for an array of list-type map"
+            where = f"{path}[{position}]"
+            errors.append(FieldError(path=where, type=ErrorType.INVALID, bad_value=item, message=message))
+            return
     seen: set[str] = set()
-    for position, item in enumerate(value):
-        identity = key_of(node, item) if node.list_type == "map" else json.dumps(item, sort_keys=True, default=str)
-        if identity in seen:
+    told_of: set[str] = set()
+    for position, given in enumerate(value):
+        item = {} if keyed and given is None else given
+        identity = key_of(node, item) if keyed else json.dumps(item, sort_keys=True, default=str)
+        if identity in seen and identity not in told_of:
+            told_of.add(identity)
             told = item
-            if node.list_type == "map" and isinstance(item, dict):
+            if keyed and isinstance(item, dict):
                 told = {key: item[key] for key in sorted(node.map_keys) if key in item}
             errors.append(FieldError(path=f"{path}[{position}]", type=ErrorType.DUPLICATE, bad_value=told))
         seen.add(identity)
@@ -130,27 +163,35 @@ def _constraints(node: Node, value: object, path: str, errors: list[FieldError])
     if "enum" in rules and not any(_equal(value, choice) for choice in rules["enum"]):
         errors.append(supported(path, value, rules["enum"]))
     if "format" in rules and not conforms(rules["format"], value):
-        message = f"{path} in body must be of type {rules['format']}: {shown(str(value))}"
-        errors.append(FieldError(path=path, type=ErrorType.TYPE_INVALID, bad_value=value, message=message))
+        if isinstance(value, str):
+            message = f"{path} in body must be of type {rules['format']}: {shown(value)}"
+            errors.append(FieldError(path=path, type=ErrorType.TYPE_INVALID, bad_value=value, message=message))
+        else:
+            words = f"Checked value must be of type integer with format {rules['format']} in {path}"
+            errors.append(FieldError(path="", type=ErrorType.INVALID, bad_value="", message=words))
     shows = len(value) if isinstance(value, list | dict) else value
     for words in _broken(rules, value):
         errors.append(FieldError(path=path, type=ErrorType.INVALID, bad_value=shows, message=f"{path} in body {words}"))
     _sizes(rules, value, path, errors)
-    if rules.keys() & {"allOf", "anyOf", "oneOf", "not"}:
+    if value is not None and rules.keys() & {"allOf", "anyOf", "oneOf", "not"}:
         _composed(node, value, path, errors)
 
 
 def _equal(value: object, choice: object) -> bool:
+    if isinstance(value, float) and isinstance(choice, int) and not isinstance(choice, bool):
+        return int(value) == choice  # as Go converts them
     return value == choice and isinstance(value, bool) == isinstance(choice, bool)
 
 
 def _broken(rules: Object, value: object) -> list[str]:
     """The scalar limits that a value is outside of, as the end of a sentence."""
-    found = []
+    found: list[str] = []
     if isinstance(value, str):
+        if len(value) > rules.get("maxLength", len(value)):
+            return found
         if len(value) < rules.get("minLength", 0):
             found.append(f"should be at least {rules['minLength']} chars long")
-        if "pattern" in rules and not pattern(rules["pattern"]).search(value):
+        elif "pattern" in rules and not pattern(rules["pattern"]).search(value):
             found.append(f"should match '{rules['pattern']}'")
     elif isinstance(value, int | float) and not isinstance(value, bool):
         low, high, step = rules.get("minimum"), rules.get("maximum"), rules.get("multipleOf")
@@ -176,7 +217,7 @@ def _sizes(rules: Object, value: object, path: str, errors: list[FieldError]) ->
         errors.append(FieldError(path=path, type=ErrorType.TOO_LONG, bad_value=value, message=message))
     for kind, key in ((list, "maxItems"), (dict, "maxProperties")):
         if isinstance(value, kind) and key in rules and len(value) > rules[key]:
-            message = f"must have at most {rules[key]} items"
+            message = f"must have at most {rules[key]} item{'' if rules[key] == 1 else 's'}"
             errors.append(FieldError(path=path, type=ErrorType.TOO_MANY, bad_value=len(value), message=message))
 
 
@@ -190,8 +231,11 @@ def _composed(node: Node, value: object, path: str, errors: list[FieldError]) ->
     def complain(words: str) -> None:
         errors.append(FieldError(path="", type=ErrorType.INVALID, bad_value="", message=f'"{path}" {words}'))
 
-    for branch in rules.get("allOf") or ():
-        errors.extend(failures(branch))
+    every = [found for branch in rules.get("allOf") or () if (found := failures(branch))]
+    if every:
+        none = ". None validated" if len(every) == len(rules["allOf"]) else ""
+        complain(f"must validate all the schemas (allOf){none}")
+        errors.extend(error for found in every for error in found)
     for key, words in (
         ("anyOf", "must validate at least one schema (anyOf)"),
         ("oneOf", "must validate one and only one schema (oneOf). Found none valid"),
@@ -199,8 +243,7 @@ def _composed(node: Node, value: object, path: str, errors: list[FieldError]) ->
         branches = [failures(branch) for branch in rules.get(key) or ()]
         if branches and all(branches):
             complain(words)
-            fewest: list[FieldError] = min(branches, key=len)
-            errors += fewest
+            errors += branches[0]
         valid = sum(not found for found in branches)
         if key == "oneOf" and valid > 1:
             complain(f"must validate one and only one schema (oneOf). Found {valid} valid alternatives")
