@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
-from tests.server.api import JSON_PATCH, STRATEGIC, TABLE, Api, config_map, pod
+from tests.server.api import JSON_PATCH, MERGE, STRATEGIC, TABLE, Api, config_map, pod
 
 
 def maps(namespace: str, name: str = "") -> str:
@@ -248,3 +250,19 @@ def test_string_data_of_a_secret_is_stored_as_data(api: Api, namespace: str) -> 
     assert made["data"] == {"k": "dg=="}
     assert "stringData" not in made
     assert made["type"] == "Opaque"
+
+
+def test_patches_of_one_object_at_the_same_time_all_count(api: Api, namespace: str) -> None:
+    api.create(maps(namespace), config_map("a", namespace))
+
+    def patch(number: int) -> int:
+        mine = Api(api.kubeconfig)
+        done = 0
+        for turn in range(5):
+            key = f"k{number}-{turn}"
+            done += mine.call("PATCH", maps(namespace, "a"), {"data": {key: "1"}}, type_=MERGE).code == 200
+        return done
+
+    with ThreadPoolExecutor(16) as pool:
+        assert sum(pool.map(patch, range(16))) == 80
+    assert len(api.get(maps(namespace, "a"))["data"]) == 80

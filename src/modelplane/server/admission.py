@@ -1,7 +1,7 @@
 """The last judgement on an object before it is written: what a schema cannot say.
 
-A kind may have a review function; it sees the new object and the stored one, and answers with field errors. Our own kinds
-have one that compiles their selectors, the same that the operator's webhook calls on other API servers.
+A kind may have a review function; it sees the new object and the stored one, and answers with field errors. Those of our own
+kinds are in ``reviews``, the same that the operator's webhook calls on other API servers.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from modelplane.api.meta import GROUP, GVK, VERSION, Object
-from modelplane.server.schema import ErrorType, FieldError
+from modelplane.api.meta import GVK, Object
+from modelplane.server.schema import FieldError
 
 Review = Callable[[Object, Object | None], Sequence[FieldError]]
 """Takes the object as it would be stored and, on an update, the stored one; no error lets it pass."""
@@ -28,20 +28,6 @@ class Admission:
         if review is None or (old is not None and _content(old) == _content(new)):
             return ()
         return review(new, old)
-
-
-def own_reviews() -> dict[GVK, Review]:
-    """The reviews of this project's kinds."""
-    return {GVK(GROUP, VERSION, kind): _selectors for kind in ("InferenceClass", "ModelDeployment", "ModelReplica")}
-
-
-def _selectors(new: Object, old: Object | None) -> Sequence[FieldError]:
-    from modelplane.plan.cel.admission import complaints
-
-    return [
-        FieldError(path=said.path, type=ErrorType.INVALID, bad_value=said.value, message=said.message)
-        for said in complaints(new, old)
-    ]
 
 
 def _content(obj: Object) -> Object:

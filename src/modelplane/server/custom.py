@@ -28,7 +28,6 @@ LOG: Final = logging.getLogger(__name__)
 RESOURCE: Final = "customresourcedefinitions.apiextensions.k8s.io"
 KIND: Final = GVK("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
 CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
-MANAGER: Final = "modelplane-apiserver"
 
 
 class Definitions:

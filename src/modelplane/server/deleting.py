@@ -6,6 +6,7 @@ its dependents are gone, ``orphan`` until they are let go. The server itself nev
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -199,25 +200,22 @@ async def delete_collection(call: Call) -> Answer:
     options = options_of(call)
     selection = Selection(call)
     chosen = [e for e in call.backend.store.scan(storage(call.type), call.namespace) if selection.matches(e)]
-    seen: list[Object] = []
-    for entry in chosen:
-        each = Call(
-            call.backend,
-            call.type,
-            call.request,
-            call.media,
-            entry.key.namespace if call.type.namespaced else "",
-            entry.key.name,
-        )
-        try:
-            left, _ = await remove(each, options)
-        except Refusal as refusal:
-            if refusal.code == 404:
-                continue
-            raise
-        seen.append(view(call.type, left))
+    left = await asyncio.gather(*(_remove_one(call, entry, options) for entry in chosen))
+    seen = [view(call.type, entry) for entry in left if entry is not None]
     revision = str(call.backend.store.revision)
     if call.media.table:
         return rendered(call.media, encode(views.table(call, seen, revision)))
     kind = {"kind": list_kind(call), "apiVersion": call.type.gvk.api_version}
     return answer(call.media, {**kind, "metadata": {"resourceVersion": revision}, "items": seen})
+
+
+async def _remove_one(call: Call, entry: Entry, options: DeleteOptions) -> Entry | None:
+    """One object of a collection; None when it was gone already. All of them share few commits."""
+    namespace = entry.key.namespace if call.type.namespaced else ""
+    each = Call(call.backend, call.type, call.request, call.media, namespace, entry.key.name)
+    try:
+        return (await remove(each, options))[0]
+    except Refusal as refusal:
+        if refusal.code == 404:
+            return None
+        raise

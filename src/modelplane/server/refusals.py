@@ -126,11 +126,6 @@ def invalid_field(kind: str, group: str, name: str, path: str, body: str, reason
     return invalid(kind, group, name, message, [{"reason": reason, "message": body, "field": path}])
 
 
-def unprocessable(message: str) -> Refusal:
-    """A patch that cannot be carried out."""
-    return Refusal(422, "Invalid", message, {})
-
-
 def method_not_allowed() -> Refusal:
     return Refusal(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 

@@ -178,7 +178,13 @@ class Store:
                 f"{directory} is in use by another API server; stop it or choose another --data-dir"
             ) from error
         self._database = sqlite3.connect(directory / "store.db", isolation_level=None, check_same_thread=False)
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=2000", "cache_size=-2000"):
+        for pragma in (
+            "journal_mode=WAL",
+            "synchronous=FULL",
+            "fullfsync=ON",
+            "wal_autocheckpoint=2000",
+            "cache_size=-2000",
+        ):
             self._database.execute(f"PRAGMA {pragma}")
         self._database.executescript(SCHEMA)
         self._shelves: dict[str, _Shelf] = {}

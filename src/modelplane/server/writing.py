@@ -20,7 +20,7 @@ from modelplane.server.reading import one
 from modelplane.server.schema import ErrorType, FieldError
 from modelplane.server.store import Entry, Key, KeyExists, StaleRevision
 
-ATTEMPTS: Final = 50
+ATTEMPTS: Final = 500
 NAME_ATTEMPTS: Final = 8
 Change = Callable[[Object], Object]
 """Makes the new object out of a private copy of the stored one; may raise a refusal."""
