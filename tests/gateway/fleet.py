@@ -143,6 +143,15 @@ class Fleet:
     async def url(self) -> str:
         return f"http://{await self.address(self.control, 'modelplane')}/ml-team/mock"
 
+    async def listens(self, address: str) -> bool:
+        host, _, port = address.partition(":")
+        try:
+            _, writer = await asyncio.open_connection(host, int(port))
+        except OSError:
+            return False
+        writer.close()
+        return True
+
     async def answers(self, url: str) -> bool:
         try:
             async with self.http.get(f"{url}/v1/models") as response:

@@ -33,6 +33,32 @@ async def test_a_request_goes_through_the_front_door_and_the_cluster_gateway_to_
     assert len(running.proxies()) == 2
 
 
+async def test_an_address_is_published_only_when_somebody_listens_there_and_is_kept(running: Fleet) -> None:
+    seen: list[tuple[str, bool]] = []
+    await running.put(running.control, make.gateway_class(), make.gateway())
+
+    async def told() -> bool:
+        gateway = running.control.find("Gateway", "modelplane", NAMESPACE)
+        assert gateway is not None
+        for entry in (gateway.get("status") or {}).get("addresses") or ():
+            seen.append((entry["value"], await running.listens(entry["value"])))
+        return bool(seen)
+
+    await until(told)
+    assert all(listening for _, listening in seen)
+    os.kill(running.proxy("control").pid, signal.SIGKILL)
+    told_by: set[str] = set()
+
+    def back() -> bool:
+        gateway = running.control.find("Gateway", "modelplane", NAMESPACE)
+        assert gateway is not None
+        told_by.update(entry["value"] for entry in gateway["status"]["addresses"] or [{"value": "none"}])
+        return len(running.proxies()) == 1 and is_true(gateway, "Programmed")
+
+    await until(back)
+    assert told_by == {seen[0][0]}
+
+
 async def test_every_object_says_how_it_is(running: Fleet) -> None:
     await running.deploy()
     await until(lambda: _accepted(running, "control", "mock"))

@@ -245,7 +245,11 @@ class Site:
             problem = problem or "Envoy is being started."
         elif known.settled < 0:
             problem = problem or "Envoy is taking its configuration."
-        return ProxyFacts(tuple(dict.fromkeys(addresses)), not problem, problem, refused)
+        # An address is told once somebody listens there, and then kept, whatever happens to the proxy.
+        status = picture.gateway_objects[key].get("status") or {}
+        told = {entry.get("value") for entry in status.get("addresses") or ()}
+        addresses = [value for value in dict.fromkeys(addresses) if value in told or not problem]
+        return ProxyFacts(tuple(addresses), not problem, problem, refused)
 
     def _confirmed(self, key: Key) -> bool:
         serial, since = self._published.get(key, (-1, 0.0))
