@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ DEVICES = json.loads((DATA / "devices.json").read_text())
 LIMITS = re.compile(r"recursion|cost limit|exceeded")
 
 
+@cache
 def bound(lists: bool) -> dict[str, BoundDevice]:
     return {
         name: BoundDevice(
