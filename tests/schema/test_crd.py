@@ -97,6 +97,27 @@ def test_the_projects_own_definitions_are_accepted_whole_and_their_rules_compile
         assert served.printer.columns[0].name == "Name"
 
 
+SHARED = Path(__file__).parents[2].parent / "shared" / "crds"
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="other projects' definitions are not beside this repository")
+def test_other_projects_definitions_are_accepted_and_their_rules_compile() -> None:
+    found = 0
+    for file in sorted(SHARED.rglob("*.yaml")):
+        for document in yaml.load_all(file.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+            if document and document.get("kind") == "CustomResourceDefinition":
+                found += 1
+                kept, unknown = CRD.prune(document)
+                crd = CRD.default(kept)
+                assert (unknown, CRD.decoding_error(kept), CRD.validate(crd), rule_errors(crd, ENGINE)) == (
+                    [],
+                    "",
+                    [],
+                    [],
+                ), file
+    assert found > 50
+
+
 def broken(change: Any) -> Object:
     crd = copy.deepcopy(widgets())
     change(crd, crd["spec"], crd["spec"]["versions"][0])
@@ -166,6 +187,10 @@ BAD: dict[str, tuple[Any, str]] = {
     "column path": (
         lambda crd, spec, v: v["additionalPrinterColumns"][0].update(jsonPath=".a["),
         'spec.versions[0].additionalPrinterColumns[0].jsonPath: Invalid value: ".a[": illegal JSONPath',
+    ),
+    "default": (
+        lambda crd, spec, v: properties(v)["n"].update(default=11),
+        "spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[n].default: Invalid value: 11: ",
     ),
     "scale path": (
         lambda crd, spec, v: v["subresources"]["scale"].update(specReplicasPath=".status.n"),

@@ -8,9 +8,12 @@ from typing import Final
 from modelplane.api.meta import Object
 from modelplane.server import jsonpath
 from modelplane.server.builtin.pods import fill
+from modelplane.server.schema.default import default as fill_defaults
 from modelplane.server.schema.errors import ErrorType, FieldError, supported
 from modelplane.server.schema.formats import pattern as compile_pattern
 from modelplane.server.schema.names import dns_1035_label, dns_subdomain
+from modelplane.server.schema.node import Compiler
+from modelplane.server.schema.validate import validate
 
 _SCOPES: Final = ("Cluster", "Namespaced")
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
@@ -185,6 +188,8 @@ def _structural(schema: Object, path: str, where: str) -> Iterator[FieldError]:
     if pattern is not None:
         yield from _pattern(pattern, f"{path}.pattern")
     yield from _lists(schema, path)
+    if schema.get("default") is not None:
+        yield from _default(schema, f"{path}.default")
     for junctor in _JUNCTORS:
         for position, branch in enumerate(schema.get(junctor) or ()):
             yield from _value_rules(
@@ -202,6 +207,15 @@ def _structural(schema: Object, path: str, where: str) -> Iterator[FieldError]:
         )
     if isinstance(schema.get("items"), dict):
         yield from _structural(schema["items"], f"{path}.items", "specified array items")
+
+
+def _default(schema: Object, path: str) -> Iterator[FieldError]:
+    """A default has to pass the schema that it stands in, once its own defaults are filled in."""
+    node = Compiler().compile(schema)
+    value = schema["default"]
+    if isinstance(value, dict):
+        value = fill_defaults(node, value)
+    yield from validate(node, value, None, path)
 
 
 def _pattern(pattern: str, path: str) -> Iterator[FieldError]:
