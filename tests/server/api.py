@@ -80,7 +80,7 @@ class Api:
             name = name.lower()
             seen[name if name not in seen else f"{name}-{len(seen)}"] = value
         kind = seen.get("content-type", "")
-        return Reply(response.status, json.loads(raw) if kind.startswith(JSON) else raw.decode(), seen)
+        return Reply(response.status, json.loads(raw) if raw and kind.startswith(JSON) else raw.decode(), seen)
 
     def get(self, path: str, **more: str) -> Any:
         reply = self.call("GET", path, **more)
