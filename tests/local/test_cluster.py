@@ -13,6 +13,7 @@ import pytest
 from modelplane.api.meta import Object, condition_of
 from modelplane.errors import NotFound
 from modelplane.kube import Client, PatchType
+from modelplane.local.controllers.leaderworkersets import SET
 from modelplane.local.kinds import (
     CLAIM,
     DEPLOYMENT,
@@ -290,6 +291,31 @@ async def test_a_job_completes(client: Client, namespace: str, eventually: Any) 
 
     status = await eventually(done)
     assert status["succeeded"] == 3
+
+
+async def test_a_gang_starts_and_only_its_leader_has_an_engine(
+    cluster: ClusterProcess, client: Client, namespace: str, eventually: Any
+) -> None:
+    worker = {"containers": [{"name": "engine", "image": "vllm/vllm-openai:v1"}]}
+    templates = {"size": 2, "leaderTemplate": {"spec": engine_spec()}, "workerTemplate": {"spec": worker}}
+    metadata = {"name": "gang", "namespace": namespace}
+    body = {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "metadata": metadata}
+    await client.create({**body, "spec": {"replicas": 1, "leaderWorkerTemplate": templates}})
+    pods = await eventually(lambda: ready_pods(client, namespace, 2))
+    running = {p["metadata"]["name"]: cluster.engine(p["metadata"]["uid"]) is not None for p in pods}
+    assert running == {"gang-0": True, "gang-0-1": False}
+
+    async def available() -> bool:
+        found = condition_of(await client.get(SET, "gang", namespace), "Available")
+        return found is not None and found.status == "True"
+
+    await eventually(available)
+    await client.delete(SET, "gang", namespace, propagation="Background")
+
+    async def gone() -> bool:
+        return not (await client.list(POD, namespace)).items
+
+    await eventually(gone)
 
 
 async def test_deleting_a_deployment_takes_everything_with_it(

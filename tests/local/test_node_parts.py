@@ -110,10 +110,9 @@ def test_which_container_a_mock_engine_stands_for(reason: str, containers: list[
 
 
 def test_only_pods_without_an_engine_that_are_not_restarted_for_ever_complete() -> None:
-    work = {"spec": {"containers": [{"name": "work"}], "restartPolicy": "Never"}}
-    assert completes(work)
-    assert not completes({"spec": {"containers": [{"name": "work"}]}})
-    assert not completes({"spec": {"containers": [{"name": "engine"}], "restartPolicy": "Never"}})
+    assert completes(pod("p", containers=[{"name": "work"}], restartPolicy="Never") | {})
+    assert not completes(pod("p", containers=[{"name": "work"}]))
+    assert not completes(pod("p", containers=[{"name": "engine"}], restartPolicy="Never"))
 
 
 THRESHOLDS = [

@@ -14,6 +14,7 @@ from modelplane.local.controllers.deployments import Deployments
 from modelplane.local.controllers.endpointslices import EndpointSlices
 from modelplane.local.controllers.garbage import GarbageCollector
 from modelplane.local.controllers.jobs import Jobs
+from modelplane.local.controllers.leaderworkersets import LeaderWorkerSets
 from modelplane.local.controllers.lifecycle import NodeLifecycle
 from modelplane.local.controllers.namespaces import Namespaces
 from modelplane.local.controllers.replicasets import ReplicaSets
@@ -28,13 +29,14 @@ CONTROLLERS: Final[dict[str, Callable[[Client, Caches], Controller]]] = {
     "endpointslice": EndpointSlices,
     "garbagecollector": GarbageCollector,
     "job": Jobs,
+    "leaderworkerset": LeaderWorkerSets,
     "namespace": Namespaces,
     "nodelifecycle": NodeLifecycle,
     "replicaset": ReplicaSets,
     "resourceclaim": Claims,
     "serviceaccount": lambda client, caches: ServiceAccounts(client, caches, client.kubeconfig.ca_data),
 }
-"""By the names that kube-controller-manager uses, without `-controller`."""
+"""By the names that kube-controller-manager uses, without `-controller`; LeaderWorkerSet's is a project of its own."""
 
 
 async def run_controllers(client: Client, caches: Caches, names: Sequence[str] = tuple(CONTROLLERS)) -> None:

@@ -10,6 +10,7 @@ from modelplane.api.meta import Object
 
 ENGINE: Final = "engine"
 DEFAULT_PORT: Final = 8000
+WORKER: Final = "leaderworkerset.sigs.k8s.io/worker-index"
 PROBES: Final = ("startupProbe", "readinessProbe", "livenessProbe")
 
 
@@ -22,10 +23,12 @@ class Served:
 
 
 def served(pod: Object) -> Served | None:
-    """The container named `engine`, else the first with a port that one of its HTTP probes asks; None for an idle pod."""
+    """The container named `engine`, else the first with a port that one of its HTTP probes asks; None for an idle pod, as a gang's
+    workers are: their leader answers for all."""
     containers = pod["spec"].get("containers") or ()
+    gang_worker = (pod["metadata"].get("labels") or {}).get(WORKER, "0") != "0"
     for container in containers:
-        if container["name"] == ENGINE:
+        if container["name"] == ENGINE and not (gang_worker and not container.get("ports")):
             port = _probed(container) or next((p["containerPort"] for p in container.get("ports") or ()), DEFAULT_PORT)
             return Served(ENGINE, port)
     for container in containers:
