@@ -266,3 +266,18 @@ def test_patches_of_one_object_at_the_same_time_all_count(api: Api, namespace: s
     with ThreadPoolExecutor(16) as pool:
         assert sum(pool.map(patch, range(16))) == 80
     assert len(api.get(maps(namespace, "a"))["data"]) == 80
+
+
+def test_a_lease_may_be_created_by_an_update_and_is_never_overwritten_blindly(api: Api, namespace: str) -> None:
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/l"
+    body = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "l"},
+        "spec": {"holderIdentity": "one"},
+    }
+    assert api.call("PUT", path, body).code == 201
+    reply = api.call("PUT", path, {**body, "spec": {"holderIdentity": "two"}})
+    assert reply.code == 422
+    assert "must be specified for an update" in reply.body["message"]
+    assert api.call("PUT", maps(namespace, "absent"), config_map("absent", namespace)).code == 404

@@ -135,7 +135,8 @@ async def update(call: Call) -> Answer:
         return one(call, await insert(call, body), 201)
 
     def replace(old: Object) -> Object:
-        if call.type.custom and not given.get("resourceVersion"):
+        conditional = call.type.custom or not behaviour_of(storage(call.type)).unconditional
+        if conditional and not given.get("resourceVersion"):
             why = "Invalid value: 0: must be specified for an update"
             plural, group = call.type.plural, call.type.gvk.group
             raise refusals.invalid_field(plural, group, call.name, "metadata.resourceVersion", why)

@@ -23,6 +23,7 @@ from modelplane.server.behaviours.services import Services
 __all__ = ["Behaviour", "behaviour_of"]
 
 _PLAIN: Final = Behaviour()
+_ROLES: Final = ("clusterrolebindings", "clusterroles", "rolebindings", "roles")
 _UNENFORCED: Final = {
     "limitranges": "this API server does not apply their defaults and limits",
     "resourcequotas": "this API server does not enforce quotas",
@@ -44,6 +45,9 @@ _BEHAVIOURS: Final[dict[str, Behaviour]] = {
     "secrets": Secrets(),
     "services": Services(),
     "nodes": Behaviour(keeps_status=True),
+    "endpoints": Behaviour(creates_on_update=True),
+    "leases.coordination.k8s.io": Behaviour(creates_on_update=True, unconditional=False),
+    **{f"{plural}.rbac.authorization.k8s.io": Behaviour(creates_on_update=True) for plural in _ROLES},
     **{resource: Behaviour(unenforced=f"{resource}: stored, but {why}") for resource, why in _UNENFORCED.items()},
 }
 

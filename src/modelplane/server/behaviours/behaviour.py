@@ -21,6 +21,8 @@ class Behaviour:
     creates_on_update: bool = False
     """Whether a PUT of an object that does not exist creates it."""
 
+    unconditional: bool = True
+    """Whether a PUT may leave out the resource version and so overwrite whatever is there."""
     unenforced: str = ""
     """What a client hears about a kind that is stored and not acted upon."""
 

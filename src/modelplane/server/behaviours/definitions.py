@@ -22,6 +22,8 @@ RESOURCE: Final = "customresourcedefinitions.apiextensions.k8s.io"
 class Definitions(Behaviour):
     """The strategy of definitions: names are judged against the stored definitions, at once and not in a while."""
 
+    unconditional: bool = False
+
     def prepare_create(self, obj: Object, store: Store) -> None:
         metadata = obj["metadata"]
         metadata["finalizers"] = [*(metadata.get("finalizers") or []), CLEANUP]

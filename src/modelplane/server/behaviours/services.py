@@ -23,6 +23,7 @@ class Services(Behaviour):
     """The strategy of services; addresses are drawn from the stored ones, so nothing can leak or disagree."""
 
     returns_deleted: bool = True
+    creates_on_update: bool = True
 
     def prepare_create(self, obj: Object, store: Store) -> None:
         obj["status"] = {"loadBalancer": {}}
