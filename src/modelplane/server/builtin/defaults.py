@@ -80,6 +80,17 @@ def _with_template(obj: Object) -> Object:
     return spec
 
 
+def _zeros(obj: Object, *fields: str) -> None:
+    """Counts of a status that Go always writes."""
+    status = obj.setdefault("status", {})
+    for field in fields:
+        status.setdefault(field, 0)
+
+
+def _disruption_budget(obj: Object) -> None:
+    _zeros(obj, "currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods")
+
+
 def _deployment(obj: Object) -> None:
     spec = _with_template(obj)
     fill(spec, replicas=1, revisionHistoryLimit=10, progressDeadlineSeconds=600, strategy={})
@@ -91,7 +102,7 @@ def _deployment(obj: Object) -> None:
 
 def _replica_set(obj: Object) -> None:
     fill(_with_template(obj), replicas=1)
-    obj["status"].setdefault("replicas", 0)
+    _zeros(obj, "replicas")
 
 
 def _replication_controller(obj: Object) -> None:
@@ -114,6 +125,7 @@ def _stateful_set(obj: Object) -> None:
         fill(spec["updateStrategy"]["rollingUpdate"], partition=0)
     for claim in spec.get("volumeClaimTemplates") or ():
         _claim(claim)
+    _zeros(obj, "availableReplicas", "replicas")
 
 
 def _daemon_set(obj: Object) -> None:
@@ -123,6 +135,9 @@ def _daemon_set(obj: Object) -> None:
     if spec["updateStrategy"]["type"] == "RollingUpdate":
         fill(spec["updateStrategy"], rollingUpdate={})
         fill(spec["updateStrategy"]["rollingUpdate"], maxUnavailable=1, maxSurge=0)
+    annotations = obj.setdefault("metadata", {}).setdefault("annotations", {})
+    annotations.setdefault("deprecated.daemonset.template.generation", "1")
+    _zeros(obj, "currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady")
 
 
 def _job(obj: Object) -> None:
@@ -141,7 +156,9 @@ def _job(obj: Object) -> None:
 def _cron_job(obj: Object) -> None:
     spec = obj.setdefault("spec", {})
     fill(spec, concurrencyPolicy="Allow", suspend=False, successfulJobsHistoryLimit=3, failedJobsHistoryLimit=1)
-    template_defaults(((spec.get("jobTemplate") or {}).get("spec") or {}).get("template"))
+    template = spec.get("jobTemplate") or {}
+    template.setdefault("metadata", {})
+    template_defaults((template.get("spec") or {}).get("template"))
     fill(obj, status={})
 
 
@@ -186,6 +203,8 @@ def _priority_class(obj: Object) -> None:
 
 def _endpoint_slice(obj: Object) -> None:
     _ports(obj.get("ports"), name="")
+    for endpoint in obj.get("endpoints") or ():
+        fill(endpoint, conditions={})
 
 
 def _device_requests(spec: Object) -> None:
@@ -258,7 +277,7 @@ DEFAULTS: Final[dict[tuple[str, str], Callable[[Object], None]]] = {
     ("autoscaling/v2", "HorizontalPodAutoscaler"): _autoscaler,
     ("autoscaling/v1", "HorizontalPodAutoscaler"): _autoscaler_v1,
     ("scheduling.k8s.io/v1", "PriorityClass"): _priority_class,
-    ("policy/v1", "PodDisruptionBudget"): _status,
+    ("policy/v1", "PodDisruptionBudget"): _disruption_budget,
     ("discovery.k8s.io/v1", "EndpointSlice"): _endpoint_slice,
     ("resource.k8s.io/v1", "ResourceClaim"): _resource_claim,
     ("resource.k8s.io/v1", "ResourceClaimTemplate"): _resource_claim_template,

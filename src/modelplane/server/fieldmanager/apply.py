@@ -40,7 +40,7 @@ _NEVER_MANAGED: Final = FieldSet.of(
         "resourceVersion",
     )),
 )  # fmt: skip
-_TEMPLATE: Final[Object] = {"metadata": {}, "spec": {}}
+_TEMPLATE: Final[Object] = {"metadata": {}, "spec": {"containers": None}}
 _STRUCTS: Final[dict[str, Object]] = {
     "CronJob": {"spec": {"jobTemplate": {"metadata": {}, "spec": {"template": _TEMPLATE}}}},
     "DaemonSet": {"spec": {"template": _TEMPLATE, "updateStrategy": {}}},
@@ -48,6 +48,7 @@ _STRUCTS: Final[dict[str, Object]] = {
     "Event": {"involvedObject": {}, "source": {}},
     "Job": {"spec": {"template": _TEMPLATE}},
     "PersistentVolumeClaim": {"spec": {"resources": {}}},
+    "Pod": {"spec": {"containers": None}},
     "PodTemplate": {"template": _TEMPLATE},
     "ReplicaSet": {"spec": {"template": _TEMPLATE}},
     "ResourceSlice": {"spec": {"pool": {}}},
