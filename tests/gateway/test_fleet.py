@@ -147,6 +147,22 @@ def _asked(running: Fleet) -> bool:
     return bool(running.control._open) and bool(running.cluster._open)
 
 
+async def test_an_error_of_the_gateway_process_leaves_its_proxies_serving(
+    running: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await running.deploy()
+    url = await running.url()
+    await until(lambda: running.answers(url))
+    before = running.proxies()
+    await running.kill()
+    monkeypatch.setattr(running.cluster, "kubeconfig_text", lambda: "clusters: 1")
+    await running.start()
+    assert running.process is not None
+    assert await running.process.wait() == 1
+    assert running.proxies() == before
+    assert await running.answers(url)
+
+
 async def test_a_proxy_that_is_killed_costs_only_what_was_in_flight(running: Fleet) -> None:
     await running.deploy()
     url = await running.url()
