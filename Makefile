@@ -37,6 +37,7 @@ imports: $(VENV)/.dev
 # CRDs, XRDs, roles, JSON Schemas and reference pages from the types; `current` says whether they are.
 generate: $(VENV)/.dev
 	$(BIN)/python scripts/generate.py
+	$(BIN)/python scripts/generate_envoy_schema.py
 
 # Ten thousand objects made from the schemas, three judges.
 fuzz: $(VENV)/.dev
@@ -44,6 +45,7 @@ fuzz: $(VENV)/.dev
 
 current: $(VENV)/.dev
 	$(BIN)/python scripts/generate.py --check
+	$(BIN)/python scripts/generate_envoy_schema.py --check
 
 check: lint types imports current
 
