@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types imports generate current check fuzz bench bench-apply clean
+.PHONY: demo test lint types imports generate current check fuzz kubernetes conformance bench bench-apply clean
 
 # What `make demo` needs: the command and the local fleet.
 $(VENV)/.local: pyproject.toml
@@ -37,6 +37,7 @@ imports: $(VENV)/.dev
 # CRDs, XRDs, roles, JSON Schemas and reference pages from the types; `current` says whether they are.
 generate: $(VENV)/.dev
 	$(BIN)/python scripts/generate.py
+	$(BIN)/python scripts/generate_envoy_schema.py
 
 # Ten thousand objects made from the schemas, three judges.
 fuzz: $(VENV)/.dev
@@ -44,8 +45,20 @@ fuzz: $(VENV)/.dev
 
 current: $(VENV)/.dev
 	$(BIN)/python scripts/generate.py --check
+	$(BIN)/python scripts/generate_envoy_schema.py --check
 
 check: lint types imports current
+
+# A real control plane as the judge of ours, built from Go modules into a cache; a second call does nothing.
+KUBERNETES ?= 1.36.3
+kubernetes:
+	@scripts/kubernetes.sh $(KUBERNETES)
+
+# What the judge says. Without its binaries the tests skip and say what to run.
+KUBERNETES_CACHE = $(or $(MODELPLANE_KUBERNETES_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/modelplane/kubernetes)
+conformance: export MODELPLANE_KUBERNETES ?= $(wildcard $(KUBERNETES_CACHE)/$(KUBERNETES))
+conformance: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 0 -q tests/kubernetes tests/api/test_real.py
 
 bench: bench-apply
 

@@ -41,7 +41,8 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def serve(directory: Path, clusters: Sequence[Cluster], stop: asyncio.Event) -> None:
-    """Run the gateways of `clusters` until `stop` is set, then end their proxies. State lies in `directory`.
+    """Run the gateways of `clusters` until `stop` is set, then end their proxies; an error leaves them serving. State lies
+    in `directory`.
 
     Raises PermanentError when another process serves the same directory, or Envoy is not installed.
     """
@@ -71,7 +72,8 @@ async def serve(directory: Path, clusters: Sequence[Cluster], stop: asyncio.Even
             for running in (stopped, *tasks):
                 running.cancel()
             await asyncio.gather(stopped, *tasks, return_exceptions=True)
-            await asyncio.gather(*(site.stop() for site in sites.values()))
+            if stop.is_set():
+                await asyncio.gather(*(site.stop() for site in sites.values()))
             await host.server.stop()
 
 

@@ -1,0 +1,19 @@
+"""One pair of servers for a whole session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.kubernetes.binaries import WITHOUT, folder
+from tests.kubernetes.pair import Pair, running_pair
+
+
+@pytest.fixture(scope="session")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    binaries = folder()
+    if binaries is None:
+        pytest.skip(WITHOUT)
+    with running_pair(binaries, tmp_path_factory.mktemp("pair")) as running:
+        yield running

@@ -1,0 +1,101 @@
+"""Both servers side by side, started alike: our definitions installed, the same users, nothing else.
+
+etcd writes without fsync: the referee's data outlives no test.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+import modelplane.api
+from modelplane.local import ports
+from modelplane.local.kubernetes import ControlPlane, Ports
+from modelplane.server.testing import running_server
+from tests.kubernetes.endpoint import Endpoint
+
+CRDS: Final = Path(modelplane.api.__file__).parent / "crds"
+TOKENS: Final = {"viewer": "token-of-viewer", "nobody": "token-of-nobody"}
+ADMIN: Final = "token-of-admin"
+USERS: Final = 'token-of-viewer,viewer,u-viewer,"readers,people"\ntoken-of-nobody,nobody,u-nobody\n'
+DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+JSON: Final = {"Content-Type": "application/json"}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """``ours`` is the embedded server, ``real`` is kube-apiserver."""
+
+    ours: Endpoint
+    real: Endpoint
+
+
+@contextmanager
+def running_pair(binaries: Path, root: Path) -> Iterator[Pair]:
+    with ExitStack() as stack:
+        real = stack.enter_context(_real(binaries, root / "real"))
+        users = root / "users.csv"
+        users.write_text(USERS)
+        data = root / "ours"
+        crds = ("--no-install-crds", "--crds", str(CRDS))
+        server = stack.enter_context(running_server(data, *crds, "--token-file", str(users)))
+        ours = Endpoint(server.kubeconfig, TOKENS)
+        stack.callback(ours.close)
+        _install(real)
+        yield Pair(ours, real)
+
+
+@contextmanager
+def _real(binaries: Path, root: Path) -> Iterator[Endpoint]:
+    root.mkdir(parents=True)
+    (root / "tokens.csv").write_text(f'{ADMIN},admin,admin,"system:masters"\n{USERS}')
+    plane = ControlPlane(binaries, root, Ports.of(ports.keep(root / "ports.json", Ports.names())), durable=False)
+    plane.prepare()
+    with ExitStack() as running:
+        for unit in (plane.etcd(), plane.apiserver()):
+            log = running.enter_context((root / f"{unit.name}.log").open("wb"))
+            process = subprocess.Popen(unit.argv, stdout=log, stderr=subprocess.STDOUT)
+            running.callback(process.wait)
+            running.callback(process.terminate)
+        deadline = time.monotonic() + 120
+        while not (plane.write_kubeconfig() and _ready(plane)):
+            assert time.monotonic() < deadline, f"kube-apiserver is not ready; its log is in {root}"
+            time.sleep(0.1)
+        endpoint = Endpoint(plane.kubeconfig, TOKENS)
+        running.callback(endpoint.close)
+        yield endpoint
+
+
+def _ready(plane: ControlPlane) -> bool:
+    endpoint = Endpoint(plane.kubeconfig, {})
+    try:
+        return endpoint.send("GET", "/readyz").status == 200
+    except OSError:
+        return False
+    finally:
+        endpoint.close()
+
+
+def _install(real: Endpoint) -> None:
+    """Our definitions, and wait until they are served."""
+    for path in sorted(CRDS.glob("*.yaml")):
+        answer = real.send("POST", DEFINITIONS, path.read_bytes(), {"Content-Type": "application/yaml"})
+        assert answer.status == 201, answer
+    deadline = time.monotonic() + 30
+    while not all(_served(real, yaml.safe_load(path.read_bytes())) for path in CRDS.glob("*.yaml")):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def _served(real: Endpoint, definition: dict) -> bool:  # type: ignore[type-arg]
+    spec = definition["spec"]
+    return (
+        real.send("GET", f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}").status == 200
+    )
