@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelplane.plan.names import free_replica_name, replica_name
+from modelplane.plan.names import replica_name
 
 VECTORS = [
     ("my-model", "cluster-a", 0, "my-model-5ab63"),
@@ -27,14 +27,6 @@ def test_a_replica_is_named_by_deployment_cluster_and_index(
     deployment: str, cluster: str, index: int, expected: str
 ) -> None:
     assert replica_name(deployment, cluster, index) == expected
-
-
-def test_a_name_that_another_owner_has_gets_ten_digits() -> None:
-    usual = replica_name("llama", "eu1", 0)
-    longer = free_replica_name("llama", "eu1", 0, {usual})
-    assert longer.startswith(usual)
-    assert len(longer) == len(usual) + 5
-    assert free_replica_name("llama", "eu1", 0, set()) == usual
 
 
 @given(st.from_regex(r"\A[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\Z"), st.integers(0, 10_000))

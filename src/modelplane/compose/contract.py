@@ -23,6 +23,7 @@ class Read(msgspec.Struct, frozen=True, kw_only=True):
     ``cluster`` None is the control cluster, else the name of an InferenceCluster. ``namespace`` None means a
     cluster-scoped kind or, in a list, all namespaces. ``project`` names the parts that matter to the reader, as dotted paths
     from the object's root (``spec``, ``metadata.labels``, ``status.conditions[Ready]``); a change elsewhere does not wake it.
+    ``wakes`` False leaves waking to the host's planner, which knows whom a change of the fleet can affect.
     """
 
     kind: GVK
@@ -31,6 +32,7 @@ class Read(msgspec.Struct, frozen=True, kw_only=True):
     cluster: str | None = None
     labels: tuple[tuple[str, str], ...] = ()
     project: tuple[str, ...] = ("metadata.labels", "metadata.deletionTimestamp", "spec", "status")
+    wakes: bool = True
 
     @property
     def is_list(self) -> bool:

@@ -40,14 +40,16 @@ from modelplane.compose.kinds import INFERENCE_CLUSTER, MODEL_CACHE, MODEL_REPLI
 from modelplane.compose.seats import endpoint_child, replica_child, replica_key, selector, serves, standing
 from modelplane.plan.outcome import Placement, Plan, State
 from modelplane.plan.request import InvalidNodeSelector
-from modelplane.plan.snapshot import request_of
+from modelplane.plan.snapshot import request_with_cache
 from modelplane.plan.verdicts import Code
 
 NAMED: Final = 5
 """How many replicas a message names."""
 
+# The planner decides by both and wakes those whom a change can affect; a thousand deployments do not look again at every replica.
 _CLUSTERS: Final = Read(
     kind=INFERENCE_CLUSTER,
+    wakes=False,
     project=(
         "metadata.labels",
         "metadata.deletionTimestamp",
@@ -59,7 +61,9 @@ _CLUSTERS: Final = Read(
         "status.conditions[Ready].status",
     ),
 )
-_REPLICAS: Final = Read(kind=MODEL_REPLICA, project=("metadata.deletionTimestamp", "spec.clusterName", "spec.engines"))
+_REPLICAS: Final = Read(
+    kind=MODEL_REPLICA, wakes=False, project=("metadata.deletionTimestamp", "spec.clusterName", "spec.engines")
+)
 
 
 def reads(xr: Object, known: Mapping[Read, Answer]) -> frozenset[Read]:
@@ -74,12 +78,7 @@ def compose(xr: Object, world: World) -> Composition:
     cache = next((world.answer(read) for read in _cache(deployment)), None)
     said = _cache_condition(deployment, cache)
     try:
-        request = request_of(
-            deployment,
-            cache_labels=_cache_labels(cache),
-            fill=cache is None or isinstance(cache, Found),
-            needs_cache_storage=isinstance(cache, Found),
-        )
+        request = request_with_cache(deployment, cache.object if isinstance(cache, Found) else None)
     except InvalidNodeSelector as error:
         return _held(deployment, Reason.INVALID_NODE_SELECTOR, f"{error}; nothing moves until it is corrected", said)
     plan: Plan = world.place(request)
@@ -117,12 +116,6 @@ def _cache(deployment: ModelDeployment) -> tuple[Read, ...]:
         return ()
     where = deployment.metadata.namespace
     return (Read(kind=MODEL_CACHE, name=ref.name, namespace=where, project=("spec.clusterSelector",)),)
-
-
-def _cache_labels(answer: Answer | None) -> Mapping[str, str]:
-    if not isinstance(answer, Found):
-        return {}
-    return (answer.object["spec"].get("clusterSelector") or {}).get("matchLabels") or {}
 
 
 def _cache_condition(deployment: ModelDeployment, answer: Answer | None) -> list[Condition]:

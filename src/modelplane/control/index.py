@@ -71,10 +71,10 @@ class ReadIndex:
         key = Key.of(obj)
         woken: set[Parent] = set()
         for read, parents in self._named.get((place, key.namespace, key.name), {}).items():
-            if differs(old, new, read.project):
+            if read.wakes and differs(old, new, read.project):
                 woken |= parents
         for read, parents in self._lists.get(place, {}).items():
-            if read.namespace not in (None, key.namespace) or parents <= woken:
+            if not read.wakes or read.namespace not in (None, key.namespace) or parents <= woken:
                 continue
             before = old if old is not None and selects(read, old) else None
             after = new if new is not None and selects(read, new) else None

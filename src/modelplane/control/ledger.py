@@ -13,12 +13,13 @@ from typing import TypeAlias
 from modelplane.api.inference_cluster import KIND as INFERENCE_CLUSTER
 from modelplane.api.inference_cluster import parse as parse_cluster
 from modelplane.api.meta import Key, Object
+from modelplane.api.model_deployment import KIND as MODEL_DEPLOYMENT
 from modelplane.api.model_replica import KIND as MODEL_REPLICA
 from modelplane.api.model_replica import parse as parse_replica
 from modelplane.control.caches import Caches
 from modelplane.control.index import Parent, Place
 from modelplane.errors import PermanentError, TemporaryError
-from modelplane.plan.fleet import Cluster, Fleet, Replica
+from modelplane.plan.fleet import Cluster, Fleet, Picture, Replica
 from modelplane.plan.outcome import Plan
 from modelplane.plan.request import PlacementRequest
 from modelplane.plan.snapshot import cluster_of, replica_of
@@ -28,17 +29,26 @@ log = logging.getLogger(__name__)
 Planner: TypeAlias = Callable[[Fleet, PlacementRequest], Plan]
 
 
+Seat: TypeAlias = tuple[str, str, int]
+"""Owner's UID, cluster and index."""
+
+
 class Ledger:
-    """A `control.passes.Placer`. ``wake`` is called for deployments that could not be placed when the fleet changes."""
+    """A `control.passes.Placer`. Deployments do not watch the fleet (`Read.wakes`): ``wake`` is called for those that a change can
+    affect, which are those with a replica there, and those without a place for some replica."""
 
     def __init__(self, caches: Caches, planner: Planner, wake: Callable[[Parent], None]) -> None:
         self._caches = caches
         self._planner = planner
         self._wake = wake
-        self._clusters: dict[str, Cluster] = {}
-        self._replicas: dict[Key, Replica] = {}
-        self._assumed: dict[Parent, dict[Key, Replica]] = {}
-        self._unmet: set[Parent] = set()
+        self._picture = Picture()
+        self._placement: dict[str, object] = {}
+        """What clusters hand to the labels of their replicas: nothing that placing looks at."""
+        self._promised: dict[Key, Parent] = {}
+        self._promises: dict[Parent, set[Key]] = {}
+        self._seats: dict[Seat, Key] = {}
+        self._asked: set[Parent] = set()
+        self._unmet: dict[Parent, PlacementRequest] = {}
 
     def start(self) -> None:
         """Begin to follow clusters and replicas; to be called once, in the loop."""
@@ -52,33 +62,63 @@ class Ledger:
         for kind in (INFERENCE_CLUSTER, MODEL_REPLICA):
             if not self._caches.watch(None, kind).informer.synced.is_set():
                 raise TemporaryError(f"{owner} is placed once every {kind.kind} has been read", after=0.05)
-        plan = self._planner(self.fleet(), request)
+        plan = self._planner(self._picture.fleet, request)
         kept = {Key(owner.key.namespace, placement.name) for placement in plan.placements}
-        before = {key: replica for key, replica in self._assumed.get(owner, {}).items() if key in kept}
-        self._assume(owner, {**before, **{replica.key: replica for replica in plan.assumed()}})
+        for key in self._promises.get(owner, set()) - kept:
+            self._release(key, hide=True)
+        for replica in plan.assumed():
+            self._promise(owner, replica)
+        self._asked.add(owner)
         if plan.missing or len(kept) > plan.placed:
-            self._unmet.add(owner)
+            self._unmet[owner] = request
         else:
-            self._unmet.discard(owner)
+            self._unmet.pop(owner, None)
         return plan
 
     def fleet(self) -> Fleet:
-        """The picture as it is now."""
-        assumed = [replica for replicas in self._assumed.values() for replica in replicas.values()]
-        return Fleet.of(self._clusters.values(), [*self._replicas.values(), *assumed])
+        """The picture as it is now, good until the next change."""
+        return self._picture.fleet
 
     def forget(self, owner: Parent) -> None:
         """A deployment is gone, and what was promised to it is free."""
-        self._unmet.discard(owner)
-        if self._assumed.pop(owner, None):
-            self._wake_unmet()
+        self._asked.discard(owner)
+        self._unmet.pop(owner, None)
+        promised = sorted(self._promises.get(owner, ()))
+        places = {self._picture.fleet.by_key[key].cluster for key in promised}
+        for key in promised:
+            self._release(key, hide=True)
+        for place in sorted(places):
+            self._wake_unmet(self._picture.fleet.clusters.get(place))
 
-    def _assume(self, owner: Parent, replicas: dict[Key, Replica]) -> None:
-        fresh = {key: replica for key, replica in replicas.items() if key not in self._replicas}
-        if fresh:
-            self._assumed[owner] = fresh
-        else:
-            self._assumed.pop(owner, None)
+    # --- promises --------------------------------------------------------------------------------------------------
+
+    def _promise(self, owner: Parent, replica: Replica) -> None:
+        known = self._picture.fleet.by_key.get(replica.key)
+        if known is not None and not known.assumed:
+            return
+        if replica.key in self._promised:
+            self._release(replica.key, hide=False)
+        self._picture.promise(replica)
+        self._promised[replica.key] = owner
+        self._promises.setdefault(owner, set()).add(replica.key)
+        if replica.owner:
+            self._seats[replica.owner, replica.cluster, replica.index] = replica.key
+
+    def _release(self, key: Key, *, hide: bool) -> None:
+        """End a promise; ``hide`` its room is free again, else what exists under its key holds it."""
+        owner = self._promised.pop(key)
+        self._promises[owner].discard(key)
+        if not self._promises[owner]:
+            del self._promises[owner]
+        promised = self._picture.fleet.by_key.get(key)
+        if promised is not None:
+            seat = (promised.owner, promised.cluster, promised.index)
+            if self._seats.get(seat) == key:
+                del self._seats[seat]
+        if hide:
+            self._picture.hide(key)
+
+    # --- what the caches show ----------------------------------------------------------------------------------------
 
     def _changed(self, place: Place, old: Object | None, new: Object | None) -> None:
         obj = new if new is not None else old
@@ -90,42 +130,68 @@ class Ledger:
             self._replica_changed(Key.of(obj), new)
 
     def _cluster_changed(self, name: str, new: Object | None) -> None:
-        before = self._clusters.pop(name, None)
-        if new is not None:
+        before, labels = self._picture.fleet.clusters.get(name), self._placement.get(name)
+        if new is None:
+            self._picture.drop(name)
+            self._placement.pop(name, None)
+        else:
             try:
-                self._clusters[name] = cluster_of(parse_cluster(new))
+                after = cluster_of(parse_cluster(new))
             except PermanentError as error:
                 # What cannot be read cannot be judged: the picture keeps what it had, so that nothing moves.
                 log.warning("InferenceCluster %s is not understood: %s", name, error)
-                if before is not None:
-                    self._clusters[name] = before
-        if self._clusters.get(name) != before:
-            self._wake_unmet()
+                return
+            self._placement[name] = (new.get("spec") or {}).get("placement")
+            if after != before:
+                self._picture.put(after)
+        now = self._picture.fleet.clusters.get(name)
+        if now != before or self._placement.get(name) != labels:
+            for replica in self._picture.fleet.on(name):
+                self._wake_owner(replica)
+        if now != before:
+            self._wake_unmet(before, now)
 
     def _replica_changed(self, key: Key, new: Object | None) -> None:
-        before = self._replicas.pop(key, None)
-        if new is not None:
-            try:
-                shown = replica_of(parse_replica(new))
-            except PermanentError as error:
-                log.warning("ModelReplica %s is not understood: %s", key, error)
-                shown = before
-            if shown is not None:
-                self._replicas[key] = shown
-                self._end_assumption(shown)
-        elif before is not None:
-            self._wake_unmet()
+        before = self._picture.fleet.by_key.get(key)
+        known = before if before is not None and not before.assumed else None
+        if new is None:
+            if known is not None:
+                self._picture.hide(key)
+                self._wake_owner(known)
+                self._wake_unmet(self._picture.fleet.clusters.get(known.cluster))
+            return
+        try:
+            shown = replica_of(parse_replica(new))
+        except PermanentError as error:
+            log.warning("ModelReplica %s is not understood: %s", key, error)
+            return
+        if key in self._promised:
+            self._release(key, hide=False)
+        seat = self._seats.get((shown.owner, shown.cluster, shown.index))
+        if seat is not None:
+            # By its seat: a replica whose name was taken got another one.
+            self._release(seat, hide=True)
+        if shown == known:
+            return
+        self._picture.show(shown)
+        if known is None or (known.cluster, known.engines, known.deleting) != (
+            shown.cluster,
+            shown.engines,
+            shown.deleting,
+        ):
+            self._wake_owner(shown)
+            if known is not None:
+                self._wake_unmet(self._picture.fleet.clusters.get(known.cluster))
 
-    def _end_assumption(self, shown: Replica) -> None:
-        """By name, or by seat: a replica whose name was taken got another one."""
-        for owner, replicas in list(self._assumed.items()):
-            for key, assumed in list(replicas.items()):
-                seat = (assumed.owner, assumed.cluster, assumed.index) == (shown.owner, shown.cluster, shown.index)
-                if key == shown.key or (seat and assumed.owner):
-                    del replicas[key]
-            if not replicas:
-                del self._assumed[owner]
+    # --- waking ------------------------------------------------------------------------------------------------------
 
-    def _wake_unmet(self) -> None:
-        for owner in sorted(self._unmet):
+    def _wake_owner(self, replica: Replica) -> None:
+        owner = Parent(MODEL_DEPLOYMENT, Key(replica.key.namespace, replica.deployment))
+        if owner in self._asked:
             self._wake(owner)
+
+    def _wake_unmet(self, *states: Cluster | None) -> None:
+        """Those that wait for a place and that the cluster, as it was or is, could concern."""
+        for owner in sorted(self._unmet):
+            if any(state is not None and self._unmet[owner].selects(state.labels) for state in states):
+                self._wake(owner)

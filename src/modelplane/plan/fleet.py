@@ -6,6 +6,7 @@ The planner reads this and nothing else. `Fleet.build` makes it from typed API o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -97,43 +98,43 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Fleet(msgspec.Struct, frozen=True):
-    """Clusters by name and replicas by key. Build it once and plan many deployments on it."""
+class Fleet(msgspec.Struct, frozen=True, eq=False):
+    """Clusters by name and replicas by key. Build it once and plan many deployments on it; `Picture` keeps one up to date."""
 
     clusters: Mapping[str, Cluster]
-    replicas: tuple[Replica, ...]
-    by_cluster: Mapping[str, tuple[Replica, ...]]
-    by_deployment: Mapping[Key, tuple[Replica, ...]]
+    by_key: Mapping[Key, Replica]
+    by_cluster: Mapping[str, Mapping[Key, Replica]]
+    by_deployment: Mapping[Key, Mapping[Key, Replica]]
     """By the key of the deployment that the replica's label and namespace name."""
 
     @classmethod
     def of(cls, clusters: Iterable[Cluster], replicas: Iterable[Replica] = ()) -> Fleet:
         """A snapshot; where a key occurs twice, what exists wins over what is assumed."""
-        by_key: dict[Key, Replica] = {}
+        picture = Picture()
+        for cluster in clusters:
+            picture.put(cluster)
         for replica in replicas:
-            known = by_key.get(replica.key)
-            if known is None or (known.assumed and not replica.assumed):
-                by_key[replica.key] = replica
-        ordered = tuple(by_key[key] for key in sorted(by_key))
-        by_cluster: dict[str, list[Replica]] = {}
-        by_deployment: dict[Key, list[Replica]] = {}
-        for replica in ordered:
-            by_cluster.setdefault(replica.cluster, []).append(replica)
-            by_deployment.setdefault(Key(replica.key.namespace, replica.deployment), []).append(replica)
-        return cls(
-            {cluster.name: cluster for cluster in sorted(clusters, key=lambda one: one.name)},
-            ordered,
-            {name: tuple(found) for name, found in by_cluster.items()},
-            {key: tuple(found) for key, found in by_deployment.items()},
-        )
+            (picture.promise if replica.assumed else picture.show)(replica)
+        return picture.fleet
+
+    @property
+    def replicas(self) -> tuple[Replica, ...]:
+        """All of them in order of key."""
+        return tuple(self.by_key[key] for key in sorted(self.by_key))
 
     def assuming(self, replicas: Iterable[Replica]) -> Fleet:
         """The same fleet with reservations beside what exists."""
-        return Fleet.of(self.clusters.values(), (*self.replicas, *replicas))
+        return Fleet.of(self.clusters.values(), (*self.by_key.values(), *replicas))
+
+    def of_deployment(self, key: Key) -> list[Replica]:
+        """The replicas that name the deployment, in order of key."""
+        found = self.by_deployment.get(key, {})
+        return [found[one] for one in sorted(found)]
 
     def on(self, cluster: str) -> Sequence[Replica]:
         """Replicas on a cluster, in order of key."""
-        return self.by_cluster.get(cluster, ())
+        found = self.by_cluster.get(cluster, {})
+        return [found[key] for key in sorted(found)]
 
     def ledger(self, cluster: str, without: frozenset[Key] = frozenset()) -> Ledger:
         """The cluster's capacity less the replicas that it does not account for yet; ``without`` are not charged."""
@@ -143,6 +144,58 @@ class Fleet(msgspec.Struct, frozen=True):
             if replica.key not in without:
                 ledger.charge(need for need in replica.needs if not accounted(replica, pools.get(need.pool)))
         return ledger
+
+
+class Picture:
+    """A fleet that changes: every change costs what it touches. ``fleet`` is a view of this moment, good until the next change, so
+    a plan is made and counted before anything else happens."""
+
+    def __init__(self) -> None:
+        self._clusters: dict[str, Cluster] = {}
+        self._by_key: dict[Key, Replica] = {}
+        self._by_cluster: dict[str, dict[Key, Replica]] = {}
+        self._by_deployment: dict[Key, dict[Key, Replica]] = {}
+        self.fleet = Fleet(self._clusters, self._by_key, self._by_cluster, self._by_deployment)
+
+    def put(self, cluster: Cluster) -> None:
+        """A cluster is there, or is another than it was."""
+        self._clusters[cluster.name] = cluster
+
+    def drop(self, name: str) -> None:
+        """A cluster is gone; what is on it stays until it is hidden."""
+        self._clusters.pop(name, None)
+
+    def show(self, replica: Replica) -> None:
+        """A replica exists, whatever was assumed under its key."""
+        self.hide(replica.key)
+        self._by_key[replica.key] = replica
+        self._by_cluster.setdefault(replica.cluster, {})[replica.key] = replica
+        home = Key(replica.key.namespace, replica.deployment)
+        self._by_deployment.setdefault(home, {})[replica.key] = replica
+
+    def promise(self, replica: Replica) -> None:
+        """A replica is placed and not seen yet; what exists under its key wins."""
+        known = self._by_key.get(replica.key)
+        if known is None or known.assumed:
+            self.show(replica)
+
+    def hide(self, key: Key) -> None:
+        """A replica is gone, and its room free."""
+        known = self._by_key.pop(key, None)
+        if known is None:
+            return
+        _discard(self._by_cluster, known.cluster, key)
+        _discard(self._by_deployment, Key(key.namespace, known.deployment), key)
+
+
+K = TypeVar("K")
+
+
+def _discard(index: dict[K, dict[Key, Replica]], home: K, key: Key) -> None:
+    members = index[home]
+    del members[key]
+    if not members:
+        del index[home]
 
 
 def accounted(replica: Replica, capacity: PoolCapacity | None) -> bool:

@@ -16,7 +16,7 @@ from modelplane.plan.capacity import Ledger, Need
 from modelplane.plan.devices import claims_by_class
 from modelplane.plan.fitting import Fit, Matcher, Option, fit, take
 from modelplane.plan.fleet import Cluster, Fleet, Replica
-from modelplane.plan.names import free_replica_name
+from modelplane.plan.names import TAKEN, replica_name
 from modelplane.plan.outcome import Departure, PlacedEngine, PlacedMember, Placement, Plan, Removal, State
 from modelplane.plan.request import PlacementRequest
 from modelplane.plan.retention import (
@@ -55,8 +55,6 @@ class _Planning:
         """Replicas whose room is free again."""
         self.used: dict[str, set[int]] = {}
         """Indexes by cluster."""
-        self.taken: set[str] | None = None
-        """Names of the namespace that other owners have."""
 
     def run(self, explain: bool) -> Plan:
         judged = judge_replicas(self.fleet, self.request, self.matcher, self.digest)
@@ -215,13 +213,12 @@ class _Planning:
         self.used.setdefault(cluster.name, set()).add(index)
 
     def name(self, cluster: str, index: int) -> str:
-        if self.taken is None:
-            self.taken = {
-                replica.key.name
-                for replica in self.fleet.replicas
-                if replica.key.namespace == self.request.key.namespace and not owns(self.request, replica)
-            }
-        return free_replica_name(self.request.key.name, cluster, index, self.taken)
+        """Its usual name, unless another owner of the namespace has it."""
+        name = replica_name(self.request.key.name, cluster, index)
+        holder = self.fleet.by_key.get(Key(self.request.key.namespace, name))
+        if holder is None or owns(self.request, holder):
+            return name
+        return replica_name(self.request.key.name, cluster, index, digits=TAKEN)
 
     def reason(self, cluster: Cluster, found: Fit) -> str:
         pools = ", ".join(sorted({option.pool for option in found.options}))
@@ -300,7 +297,7 @@ class _Planning:
 
     def verdicts(self) -> tuple[Verdict, ...]:
         found = []
-        for name, cluster in self.fleet.clusters.items():
+        for name, cluster in sorted(self.fleet.clusters.items()):
             verdict = closed(cluster, self.request)
             if verdict is None:
                 options = self.engine_options(cluster)

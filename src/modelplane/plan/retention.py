@@ -58,7 +58,7 @@ def judge_replicas(fleet: Fleet, request: PlacementRequest, matcher: Matcher, di
     """Every replica of the deployment with its judgement, in order of name."""
     judged: list[Judged] = []
     identities: set[tuple[str, int]] = set()
-    for replica in fleet.by_deployment.get(request.key, ()):
+    for replica in fleet.of_deployment(request.key):
         if not owns(request, replica):
             continue
         identity = (replica.cluster, replica.index)

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from modelplane.api.inference_cluster import CapacitySource, GpuPool, InferenceCluster
-from modelplane.api.meta import Condition, Status
+from modelplane.api.meta import Condition, Object, Status
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.plan.capacity import PoolCapacity, claims_of
@@ -28,8 +28,7 @@ def fleet_of(
     clusters: Iterable[InferenceCluster], replicas: Iterable[ModelReplica] = (), assumed: Iterable[Replica] = ()
 ) -> Fleet:
     """The snapshot of these objects; ``assumed`` are replicas that a plan has placed and the cache does not show yet."""
-    existing = (replica for replica in map(replica_of, replicas) if replica is not None)
-    return Fleet.of(map(cluster_of, clusters), (*existing, *assumed))
+    return Fleet.of(map(cluster_of, clusters), (*map(replica_of, replicas), *assumed))
 
 
 def cluster_of(cluster: InferenceCluster) -> Cluster:
@@ -49,8 +48,7 @@ def cluster_of(cluster: InferenceCluster) -> Cluster:
     )
 
 
-def replica_of(replica: ModelReplica) -> Replica | None:
-    """The replica, or None when it is gone for the ledger: never, while it exists."""
+def replica_of(replica: ModelReplica) -> Replica:
     metadata = replica.metadata
     ready = _condition(replica.status.conditions, "Ready")
     placement = _annotation(metadata.annotations.get(PLACEMENT_ANNOTATION, ""))
@@ -135,6 +133,18 @@ def request_of(
         fill=fill,
         needs_cache_storage=needs_cache_storage,
     )
+
+
+def request_with_cache(deployment: ModelDeployment, cache: Object | None) -> PlacementRequest:
+    """What the deployment asks together with its ModelCache: replicas go where the cache goes. ``cache`` None where it is not known
+    or the deployment has none; while one that is named is not known, nothing new is placed."""
+    if deployment.spec.template.spec.model_cache_ref is None:
+        return request_of(deployment)
+    labels: Mapping[str, str] = {}
+    if cache is not None:
+        labels = (cache["spec"].get("clusterSelector") or {}).get("matchLabels") or {}
+    known = cache is not None
+    return request_of(deployment, cache_labels=labels, fill=known, needs_cache_storage=known)
 
 
 def _compiled(text: str, member: str, selector: str) -> Selector:
