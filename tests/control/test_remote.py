@@ -50,6 +50,25 @@ async def test_finalizer_and_inventory_are_there_before_the_remote_object(
         assert api.find("ConfigMap", "a-x", "ns") is None
 
 
+async def test_a_cluster_that_never_answered_holds_no_deletion(api: FakeApi, remote: FakeApi, toys: Toys) -> None:
+    await remote.stop()
+    async with plane(toys, api, remote) as running:
+        await api.put(toy(parts={"x": {}}, cluster="east"))
+        await until(lambda: running.says("Synced", "False", "Unreachable"))
+        assert "children" not in running.toy()["status"], "nothing was about to be written"
+        await remote.start()
+        await until(lambda: running.says("Ready", "True"))
+        assert len(remote.all("ConfigMap")) == 1
+        await remote.stop()
+        await until(lambda: running.caches.lost("east") is not None)
+        toys.order = ()
+        await api.put(toy("b", parts={"x": {}}, cluster="east"))
+        await until(lambda: running.says("Synced", "False", "Unreachable", name="b"))
+        async with api.client() as client:
+            await client.delete(toys.KIND, "b", "ns")
+        await until(lambda: api.find("Toy", "b", "ns") is None)
+
+
 async def test_losing_a_cluster_changes_what_is_said_and_no_object(api: FakeApi, remote: FakeApi, toys: Toys) -> None:
     async with plane(toys, api, remote) as running:
         await api.put(toy(parts={"x": {"k": "1"}}, cluster="east"))

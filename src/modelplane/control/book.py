@@ -28,6 +28,8 @@ class Book:
         """By which rule each child is ready, as its composer said last."""
         self.written: dict[Parent, tuple[str, str]] = {}
         """Digests of the status that was last written, and of what the server made of it: it prunes and sets defaults."""
+        self.waiting: dict[Parent, frozenset[str]] = {}
+        """Clusters that a parent wants objects on and that could not be reached: nothing is in its inventory for them yet."""
         self._entries: dict[Parent, dict[Ref, Entry]] = {}
         self._backoff: dict[Parent, Backoff] = {}
 
@@ -60,5 +62,6 @@ class Book:
         self.inventories.put(parent, ())
         self.rules.pop(parent, None)
         self.written.pop(parent, None)
+        self.waiting.pop(parent, None)
         self._entries.pop(parent, None)
         self._backoff.pop(parent, None)

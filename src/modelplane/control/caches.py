@@ -88,6 +88,9 @@ def _toggle(index: dict[str, dict[Key, Object]], value: str, key: Key, obj: Obje
             del index[value]
 
 
+CONNECTING = "Connecting"
+"""Reason of a cluster that has neither answered nor failed to answer yet: what is asked of it is pending."""
+
 Changed: TypeAlias = Callable[[Place, Object | None, Object | None], None]
 Fresh: TypeAlias = Callable[[str | None, GVK | None], None]
 """Called with a cluster and a kind; None for the kind means anything at that cluster."""
@@ -124,6 +127,10 @@ class Caches:
         if cluster not in self._clients:
             return Unavailable("ClusterMissing", "", f"InferenceCluster {cluster} does not exist")
         return self._lost.get(cluster)
+
+    def connecting(self, cluster: str | None) -> bool:
+        lost = self._lost.get(cluster) if cluster is not None else None
+        return lost is not None and lost.reason == CONNECTING
 
     def attach(self, cluster: str, client: Client | None, lost: Unavailable | None) -> None:
         """A cluster, new or with another client. Caches that run are moved to the new client and keep their objects."""
@@ -226,6 +233,8 @@ class Caches:
         """What a composer may know now. Starts the cache behind the question."""
         if read.cluster is not None and read.cluster not in self._clients:
             return self.lost(read.cluster) or Pending()
+        if self.connecting(read.cluster):
+            return Pending()
         watch = self.watch(read.cluster, read.kind, self._scope(read))
         informer = watch.informer
         unavailable = self._unavailable(watch)

@@ -18,7 +18,7 @@ import msgspec
 
 from modelplane.api.meta import GROUP, GVK, SYSTEM_NAMESPACE, VERSION, Key, Object, Status, condition_of
 from modelplane.compose.contract import Unavailable
-from modelplane.control.caches import Caches, Scope
+from modelplane.control.caches import CONNECTING, Caches, Scope
 from modelplane.control.index import Place
 from modelplane.errors import ApiError, InvalidKubeconfig, ServerFailure, Throttled, Unauthorized
 from modelplane.kube import Client, Kubeconfig
@@ -132,9 +132,10 @@ class Clusters:
         link.kubeconfig = kubeconfig
         link.lost = problem
         if kubeconfig is not None:
+            link.lost = Unavailable(CONNECTING, self._clock(), f"{name} has not answered yet")
             link.client = Client(kubeconfig, user_agent=self._agent)
             link.task = asyncio.create_task(self._beat(link), name=f"knock at {name}")
-        self._caches.attach(name, link.client, problem)
+        self._caches.attach(name, link.client, link.lost)
 
     def _credential(self, cluster: Object) -> tuple[Kubeconfig | None, Unavailable | None]:
         name, ref = cluster["metadata"]["name"], secret_of(cluster)

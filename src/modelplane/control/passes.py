@@ -168,6 +168,8 @@ class Passes:
     def _children_known(self, entries: Mapping[Ref, Entry]) -> bool:
         """Whether the caches of all children have something to say, if only that their cluster is lost."""
         for ref in entries:
+            if self._caches.connecting(ref.target):
+                return False
             if self._caches.lost(ref.target) is None:
                 informer = self._watched(ref)
                 if not informer.synced.is_set() and informer.error is None:
@@ -187,7 +189,11 @@ class Passes:
         dropped = [entry for ref, entry in entries.items() if ref not in wanted and entry.key not in keys]
         edges = [*composition.deletion_order, *self._composers[parent.kind].deletion_order(subject.xr)]
 
-        subject.entries = {**entries, **{ref: _merged(entries.get(ref), want) for ref, want in wanted.items()}}
+        # What cannot be written now is not written down: a cluster that never answered has nothing of ours to be found again.
+        lost = {ref.cluster for ref in wanted if self._caches.lost(ref.target) is not None}
+        planned = {ref: want for ref, want in wanted.items() if ref.cluster not in lost or ref in entries}
+        self._book.waiting[parent] = frozenset(lost)
+        subject.entries = {**entries, **{ref: _merged(entries.get(ref), want) for ref, want in planned.items()}}
         await self._write_down(subject, bool(edges))
         for ref in subject.entries:
             # Started now, so that what we are about to make is watched from its first moment.
@@ -203,7 +209,7 @@ class Passes:
             gone |= {entry.ref for entry in dropped} - {item.entry.ref for item in kept}
             remaining += kept
         for outcome in outcomes:
-            if outcome.object is not None and outcome.want.chart is None:
+            if outcome.object is not None and outcome.want.chart is None and outcome.want.ref in subject.entries:
                 ref, uid = outcome.want.ref, outcome.object["metadata"].get("uid", "")
                 subject.entries[ref] = msgspec.structs.replace(subject.entries[ref], uid=uid)
         subject.entries = {ref: entry for ref, entry in subject.entries.items() if ref not in gone}

@@ -147,6 +147,9 @@ class Reconciler:
             self.queue.add(reader)
         for holder in self._book.inventories.at(cluster or "", kind):
             self.queue.add(holder)
+        for parent, clusters in self._book.waiting.items():
+            if cluster in clusters:
+                self.queue.add(parent)
         if kind == SECRET:
             # A release is kept in Secrets.
             for holder in self._book.inventories.at(cluster or "", RELEASE):
