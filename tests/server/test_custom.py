@@ -181,11 +181,17 @@ def test_a_patch_to_an_unknown_field_is_shown_with_what_it_would_leave(api: Api,
     assert reply.body["message"].endswith('strict decoding error: unknown field "spec.bogus"')
 
 
-def test_a_verb_that_a_path_does_not_take_is_refused_by_name(api: Api, group: str, namespace: str) -> None:
+def test_a_create_on_the_path_of_an_object_is_a_create(api: Api, group: str, namespace: str) -> None:
+    api.create(things(group, namespace), thing(group))
     reply = api.call("POST", things(group, namespace, "t"), thing(group))
-    assert (reply.code, reply.body["message"]) == (
-        405,
-        f'create is not supported on resources of kind "things.{group}"',
+    assert (reply.code, reply.body["reason"]) == (409, "AlreadyExists")
+
+
+def test_a_kind_that_the_path_does_not_serve_is_an_invalid_field(api: Api, group: str, namespace: str) -> None:
+    reply = api.call("POST", things(group, namespace), {**thing(group), "kind": "Other"})
+    assert (reply.code, reply.body["details"]["causes"][0]["message"]) == (
+        422,
+        'Invalid value: "Other": must be Thing',
     )
 
 

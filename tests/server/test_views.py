@@ -73,11 +73,10 @@ def test_nothing_that_the_server_can_write_is_acceptable(api: Api) -> None:
     assert (reply.code, reply.body["reason"]) == (406, "NotAcceptable")
 
 
-def test_cbor_is_refused_with_what_is_accepted(api: Api, namespace: str) -> None:
+def test_cbor_is_refused(api: Api, namespace: str) -> None:
     path = f"/api/v1/namespaces/{namespace}/configmaps/c?fieldManager=x"
     reply = api.call("PATCH", path, b"\xa0", type_="application/apply-patch+cbor")
-    assert reply.code == 415
-    assert "application/apply-patch+yaml" in reply.body["message"]
+    assert (reply.code, reply.body["reason"]) == (415, "UnsupportedMediaType")
 
 
 def test_an_unknown_path_is_a_plain_page(api: Api) -> None:

@@ -28,6 +28,7 @@ async def review(call: Call) -> Answer:
             status = _decide(call, _subject(call, spec), spec)
         case "SelfSubjectRulesReview":
             status = _rules(call, spec)
+            body = {**body, "spec": {}}
         case "TokenReview":
             status = _token(call, spec)
         case "Binding":
@@ -56,7 +57,8 @@ def user_info(user: User) -> Object:
 
 def _subject(call: Call, spec: Object) -> User:
     if not spec.get("user") and not spec.get("groups"):
-        raise call.invalid("", "spec.user", 'Invalid value: "": at least one of user or group must be specified')
+        why = 'Invalid value: "": at least one of user or group must be specified'
+        raise refusals.invalid_field("", call.type.gvk.group, "", "spec.user", why)
     return User(spec.get("user", ""), tuple(spec.get("groups") or ()), spec.get("uid", ""), spec.get("extra") or {})
 
 
@@ -64,7 +66,7 @@ def _decide(call: Call, user: User, spec: Object) -> Object:
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if (resource is None) == (path is None):
         body = "Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        raise call.invalid("", "spec.resourceAttributes", body)
+        raise refusals.invalid_field("", call.type.gvk.group, "", "spec.resourceAttributes", body)
     if path is not None:
         ask = Attributes(user=user, verb=path.get("verb", ""), path=path.get("path", ""))
     else:
@@ -114,5 +116,5 @@ def _token(call: Call, spec: Object) -> Object:
     audiences = spec.get("audiences") or [AUDIENCE]
     user = call.backend.authenticator.review(spec.get("token", ""), audiences)
     if user is None:
-        return {"user": {}, "error": "[invalid bearer token]"}
+        return {"user": {}, "error": "invalid bearer token"}
     return {"authenticated": True, "user": user_info(user), "audiences": audiences}

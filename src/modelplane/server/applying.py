@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from modelplane.api.meta import Object
-from modelplane.errors import ApplyConflict, Refusal
+from modelplane.api.meta import GVK, Object
+from modelplane.errors import ApplyConflict, BadBody, Refusal
 from modelplane.server import bodies, fieldmanager, refusals, shaping, writing
 from modelplane.server.call import Answer, Call
 from modelplane.server.objects import now
@@ -35,6 +35,10 @@ async def _apply(call: Call, applied: Object, manager: str) -> tuple[bool, Entry
                 subresource=call.subresource,
                 force=call.request.query.flag("force"),
             )
+        except BadBody as error:
+            if not str(error).startswith("failed to create typed"):
+                raise
+            raise Refusal(500, "", str(error)) from None
         except ApplyConflict as conflict:
             causes = [
                 {"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": path}
@@ -61,6 +65,9 @@ def _configuration(call: Call) -> Object:
     value, duplicates = bodies.parse_yaml(call.request.body)
     if not isinstance(value, dict):
         raise refusals.bad_request("error decoding YAML: the body is not an object")
+    if not value.get("kind") or not value.get("apiVersion"):
+        given = GVK.parse(str(value.get("apiVersion") or ""), str(value.get("kind") or ""))
+        raise refusals.bad_request(f"invalid object type: {given.group}/{given.version}, Kind={given.kind}")
     value = bodies.expect(value, call.type.gvk, custom=True, body=call.request.body)
     validation = shaping.field_validation(call)
     if duplicates and validation == "Strict":

@@ -6,6 +6,8 @@ import msgspec
 
 from modelplane.api.meta import GVK, Object
 from modelplane.server import refusals
+from modelplane.server.builtin.definitions import names
+from modelplane.server.builtin.kinds import definition_name
 from modelplane.server.objects import decode
 from modelplane.server.request import JSON, MAX_BODY, PROTOBUF, YAML, Request
 from modelplane.server.schema.decode import decode_json, decode_yaml
@@ -73,13 +75,28 @@ def expect(obj: Object, gvk: GVK, *, custom: bool, body: bytes = b"") -> Object:
                 f"Object '{missing}' is missing in '{text}' ({start})"
             )
         return {**obj, "apiVersion": gvk.api_version, "kind": gvk.kind}
-    if api_version != gvk.api_version:
+    if not isinstance(api_version, str) or not isinstance(kind, str):
         raise refusals.bad_request(
-            f"the API version in the data ({api_version}) does not match the expected API version ({gvk.api_version})"
+            f"the object provided is unrecognized (must be of type {gvk.kind}): couldn't get version/kind: "
+            "apiVersion and kind must be strings"
+        )
+    given = GVK.parse(api_version, kind)
+    if api_version != gvk.api_version:
+        if custom or definition_name(given) in names():
+            wanted = f"the API version in the data ({api_version}) does not match the expected API version"
+            raise refusals.bad_request(f"{wanted} ({gvk.api_version})")
+        raise refusals.bad_request(
+            f'{kind} in version "{given.version}" cannot be handled as a {gvk.kind}: no kind "{kind}" is registered '
+            f'for version "{api_version}" in scheme "pkg/runtime/scheme.go:111"'
         )
     if kind != gvk.kind:
         if custom:
-            raise refusals.bad_request(f"the kind in the data ({kind}) does not match the expected kind ({gvk.kind})")
-        given = GVK.parse(api_version, kind)
-        raise refusals.bad_request(f'{given.kind} in version "{given.version}" cannot be handled as a {gvk.kind}')
+            why = f'Invalid value: "{kind}": must be {gvk.kind}'
+            name = str((obj.get("metadata") or {}).get("name") or "")
+            raise refusals.invalid_field(kind, gvk.group, name, "kind", why)
+        package = gvk.group.partition(".")[0] or "core"
+        raise refusals.bad_request(
+            f'{kind} in version "{given.version}" cannot be handled as a {gvk.kind}: '
+            f"converting ({gvk.version}.{kind}) to ({package}.{gvk.kind}): unknown conversion"
+        )
     return obj

@@ -63,11 +63,11 @@ def options_of(call: Call) -> DeleteOptions:
         )
     for value in options.dry_run or ():
         if value != "All":
-            body = f'Unsupported value: "{value}": supported values: "All"'
+            body = f'Unsupported value: ["{value}"]: supported values: "All"'
             raise _bad_option("dryRun", body, "FieldValueNotSupported")
     policy = options.propagation_policy
     if policy is not None and policy not in POLICIES:
-        choices = '"Background", "Foreground", "Orphan", "nil"'
+        choices = '"Foreground", "Background", "Orphan", "nil"'
         body = f'Unsupported value: "{policy}": supported values: {choices}'
         raise _bad_option("propagationPolicy", body, "FieldValueNotSupported")
     if policy is not None and options.orphan_dependents is not None:
@@ -106,7 +106,7 @@ async def remove(call: Call, options: DeleteOptions) -> tuple[Entry, bool]:
         _check_preconditions(call, obj, options)
         marked = _marked(call, obj, options)
         if marked is None:
-            marked, doomed = obj, True
+            marked, doomed = _ended(call, obj, options), True
         else:
             doomed = is_doomed(marked)
         if not doomed and marked == obj:
@@ -156,7 +156,8 @@ def _marked(call: Call, obj: Object, options: DeleteOptions) -> Object | None:
         if not held and not grace:
             return None
         metadata["deletionTimestamp"] = _later(grace) if grace else now()
-        metadata["deletionGracePeriodSeconds"] = grace
+        if obj["kind"] != "Namespace":
+            metadata["deletionGracePeriodSeconds"] = grace
         if metadata.get("generation"):
             metadata["generation"] += 1
     else:
@@ -171,6 +172,18 @@ def _marked(call: Call, obj: Object, options: DeleteOptions) -> Object | None:
     if obj["kind"] == "Namespace":
         marked["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
     return marked
+
+
+def _ended(call: Call, obj: Object, options: DeleteOptions) -> Object:
+    """The last state of an object that goes at once: of a kind with grace periods it says that there was none."""
+    if not behaviour_of(storage(call.type)).graceful:
+        return obj
+    metadata = dict(obj["metadata"])
+    if not metadata.get("deletionTimestamp"):
+        metadata["deletionTimestamp"] = now()
+        metadata["generation"] = metadata.get("generation", 0) + 1
+    metadata["deletionGracePeriodSeconds"] = 0
+    return {**obj, "metadata": metadata}
 
 
 def _finalizers(present: list[str], options: DeleteOptions) -> list[str]:

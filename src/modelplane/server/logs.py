@@ -27,7 +27,7 @@ async def proxy(call: Call) -> Answer | Stream:
     container = _container(call, pod)
     node_name = (pod.get("spec") or {}).get("nodeName", "")
     if not node_name:
-        return Answer(200, b"", "text/plain")
+        return Answer(204, b"", "text/plain")
     host, port = _kubelet(call, node_name)
     parameters = {name: call.request.query.get(name) for name in _PASSED if call.request.query.has(name)}
     path = "/containerLogs/" + "/".join(quote(part) for part in (call.namespace, call.name, container))

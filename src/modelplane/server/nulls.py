@@ -1,7 +1,8 @@
-"""Null in objects of built-in kinds: Go reads it as absent, and in a list as the empty value of the list's type.
+"""Nothing in objects of built-in kinds, as Go reads and writes it.
 
-Custom kinds keep their nulls for their schema to judge; a built-in kind has none once its body was read, so that nothing
-after this has to expect one.
+Null is absent, and in a list the empty value of the list's type; an empty list or map that is not required is absent
+too. Custom kinds keep all of that for their schema to judge; a built-in kind has none of it once its body was read, so
+that nothing after this has to expect it.
 """
 
 from __future__ import annotations
@@ -23,17 +24,24 @@ def without_nulls(node: Node, obj: Object) -> Object:
 
 def _clean(node: Node | None, value: object) -> object:
     if isinstance(value, dict):
-        kept = {
-            name: _clean(None if node is None else node.field(name), item)
-            for name, item in value.items()
-            if item is not None
-        }
+        kept = {}
+        for name, item in value.items():
+            below = None if node is None else node.field(name)
+            if item is not None and not (node is not None and item in ([], {}) and _omitted(node, name, below)):
+                kept[name] = _clean(below, item)
         return value if len(kept) == len(value) and all(kept[name] is value[name] for name in kept) else kept
     if isinstance(value, list):
         below = None if node is None else node.items
         items = [_zero(below) if item is None else _clean(below, item) for item in value]
         return value if all(new is old for new, old in zip(items, value, strict=True)) else items
     return value
+
+
+def _omitted(node: Node, name: str, below: Node | None) -> bool:
+    """Whether Go leaves an empty value of this field out: lists and maps, where the field may be missing."""
+    if below is None or name not in node.properties or name in node.required:
+        return False
+    return below.type == "array" or (below.additional is not None and not below.properties)
 
 
 def _zero(node: Node | None) -> object:

@@ -23,7 +23,9 @@ async def patch(call: Call) -> Answer:
     kind = call.request.content_type
     accepted = [JSON_PATCH, MERGE, APPLY] if call.type.custom else [JSON_PATCH, MERGE, STRATEGIC, APPLY]
     if kind not in accepted:
-        raise refusals.unsupported_media(accepted)
+        if call.type.custom:
+            raise refusals.unsupported_media(accepted)
+        raise Refusal(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     if len(call.request.body) > MAX_BODY:
         raise refusals.too_large()
     if kind == APPLY:
@@ -44,12 +46,8 @@ def patched(call: Call, kind: str, document: object, old: Object) -> Object:
         raise refusals.bad_request("the patch leaves something that is no object")
     api_version, named = new.get("apiVersion"), new.get("kind")
     if (api_version, named) != (old["apiVersion"], old["kind"]):
-        if api_version != old["apiVersion"]:
-            raise refusals.bad_request(
-                f"the API version in the data ({api_version}) does not match the expected API version ({old['apiVersion']})"
-            )
         given = GVK.parse(str(api_version), str(named))
-        raise refusals.bad_request(f'{given.kind} in version "{given.version}" cannot be handled as a {old["kind"]}')
+        raise shaping.undecodable(call, new, f"{given} cannot be handled as a {old['kind']}", patched=True)
     return shaping.known_fields(call, new, patched=True)
 
 
@@ -66,4 +64,5 @@ def carry_out(call: Call, kind: str, document: object, old: Object) -> Object:
     except BadBody as error:
         raise refusals.bad_request(str(error)) from None
     except PatchRefused as error:
-        raise Refusal(422, "Invalid", str(error), {}) from None
+        text = str(error) if kind != JSON_PATCH else "the server rejected our request due to an error in our request"
+        raise Refusal(422, "Invalid", text, {}) from error

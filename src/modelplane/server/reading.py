@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from modelplane.errors import Refusal
 from modelplane.server import refusals, views
 from modelplane.server.call import Answer, Call, rendered, storage, view, view_bytes
 from modelplane.server.objects import encode, field_of, labels_of
@@ -37,7 +38,9 @@ class Continue(msgspec.Struct):
         try:
             return msgspec.json.decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)), type=cls)
         except (ValueError, msgspec.MsgspecError):
-            raise refusals.bad_request("continue key is not valid: it was not made by this server") from None
+            raise refusals.bad_request(
+                "invalid continue token: continue key is not valid: it was not made by this server"
+            ) from None
 
 
 class Selection:
@@ -50,7 +53,8 @@ class Selection:
         selectable.add("metadata.name")
         self._call = call
         self.labels: LabelSelector = parse_labels(call.request.query.get("labelSelector"))
-        self.fields: FieldSelector = parse_fields(call.request.query.get("fieldSelector"), selectable.__contains__)
+        text = call.request.query.get("fieldSelector")
+        self.fields: FieldSelector = parse_fields(text, selectable, plain=not call.type.selectable_fields)
         if call.name:  # a watch of one object by its path
             pinned = self.fields.pinned("metadata.name")
             if self.fields.terms and pinned != call.name:
@@ -93,8 +97,10 @@ def minimum(call: Call) -> int | None:
     if not text:
         return None
     if not text.isdigit():
-        body = f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
-        raise refusals.invalid_field("ListOptions", "meta.k8s.io", "", "resourceVersion", body)
+        why = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+        if call.request.target.verb == "watch":
+            raise Refusal(500, "", why)
+        raise refusals.bad_request(f"invalid resource version: {why}")
     asked = int(text)
     if asked > call.backend.store.revision:
         raise refusals.revision_too_large(asked, call.backend.store.revision)
@@ -154,6 +160,11 @@ def _entries(call: Call) -> tuple[list[Entry], int, bool]:
             raise expired from None
         after = (start.namespace, start.name)
         return [entry for entry in entries if (entry.key.namespace, entry.key.name) > after], revision, start.rv >= 0
+    if match not in ("", "Exact", "NotOlderThan"):
+        body = f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""'
+        raise refusals.invalid_field(
+            "ListOptions", "meta.k8s.io", "", "resourceVersionMatch", body, "FieldValueNotSupported"
+        )
     asked = minimum(call)
     if match and asked is None:
         body = "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"

@@ -129,7 +129,7 @@ class Request:
         values = self.query.all("dryRun")
         for value in values:
             if value != "All":
-                body = f'Unsupported value: "{value}": supported values: "All"'
+                body = f'Unsupported value: ["{value}"]: supported values: "All"'
                 raise refusals.invalid_field(
                     _OPTIONS.get(self.method, "CreateOptions"),
                     "meta.k8s.io",

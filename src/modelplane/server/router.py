@@ -44,7 +44,9 @@ class Router:
     def _path(self, request: Request) -> Answer:
         path = request.target.path.rstrip("/") or "/"
         if request.method not in ("GET", "HEAD"):
-            return not_found_page() if path != "/version" else Answer(405, b"", "text/plain")
+            if path == "/version":
+                raise refusals.method_not_allowed()
+            return not_found_page()
         if path.startswith(HEALTH):
             return Answer(200, b"ok", "text/plain; charset=utf-8")
         if path == "/version":
@@ -82,6 +84,8 @@ class Router:
             return await subresources.answer(call)
         if target.verb == "watch":
             return watching.watch(call)
+        if type_.custom and request.method == "POST":
+            return await writing.create(call)  # a name in the path does not matter then
         verb = _COLLECTION.get(request.method) if not name else _OBJECT.get(request.method)
         if verb is None:
             raise _not_allowed(type_, target.verb)

@@ -16,7 +16,10 @@ async def answer_scale(call: Call) -> Answer:
         raise refusals.no_such_resource()
     method = call.request.method
     if method in ("GET", "HEAD"):
-        return answer(call.media, scale_of(view(call.type, call.entry()), paths))
+        obj = view(call.type, call.entry())
+        if call.type.custom and _read(obj, paths.spec) is None:
+            raise refusals.internal(f'the spec replicas field "{paths.spec}" does not exist')
+        return answer(call.media, scale_of(obj, paths))
     if method == "PUT":
         body = shaping.decoded_as(call, SCALE)
         return await _write(call, paths, lambda _: body)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -77,7 +77,7 @@ class _Parser:
         self.at = 0
 
     def fail(self, why: str) -> Exception:
-        return refusals.bad_request(f'unable to parse requirement: {why} in label selector "{self.text}"')
+        return refusals.bad_request(f"unable to parse requirement: {why}")
 
     def peek(self) -> str:
         return self.tokens[self.at] if self.at < len(self.tokens) else ""
@@ -121,7 +121,7 @@ class _Parser:
             return ""
         value = self.take()
         if not _NAME.fullmatch(value) or len(value) > 63:
-            raise self.fail(f"invalid label value '{value}'")
+            raise self.fail(f"found '{value}', expected: identifier")
         return value
 
     def value_set(self) -> frozenset[str]:
@@ -153,15 +153,18 @@ def parse_labels(text: str) -> LabelSelector:
     return LabelSelector(tuple(requirements))
 
 
-def parse_fields(text: str, supported: Callable[[str], bool]) -> FieldSelector:
-    """``supported`` tells whether the resource can be selected by a field. Raises a 400 otherwise."""
+def parse_fields(text: str, supported: Collection[str], *, plain: bool = False) -> FieldSelector:
+    """``supported`` are the fields of the resource; ``plain`` says that it has none of its own. Raises a 400."""
     terms: list[tuple[str, str, bool]] = []
     for raw in _split(text):
         found = re.match(r"([^=!]+)(==|!=|=)(.*)", raw, re.DOTALL)
         if found is None:
             raise refusals.bad_request(f"invalid selector: '{text}'; can't understand '{raw}'")
         name, operator, value = found.groups()
-        if not supported(name):
+        if name not in supported:
+            if plain:
+                known = ", ".join(f'"{each}"' for each in sorted(supported))
+                raise refusals.bad_request(f'"{name}" is not a known field selector: only {known}')
             raise refusals.bad_request(f"field label not supported: {name}")
         terms.append((name, re.sub(r"\\(.)", r"\1", value), operator != "!="))
     return FieldSelector(tuple(terms))

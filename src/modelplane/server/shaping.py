@@ -27,7 +27,7 @@ def field_validation(call: Call) -> str:
     asked = call.request.query.get("fieldValidation")
     if asked and asked not in VALIDATIONS:
         kind = {"POST": "CreateOptions", "PUT": "UpdateOptions"}.get(call.request.method, "PatchOptions")
-        body = f'Unsupported value: "{asked}": supported values: "Ignore", "Strict", "Warn"'
+        body = f'Unsupported value: "{asked}": supported values: "", "Ignore", "Strict", "Warn"'
         raise refusals.invalid_field(kind, "meta.k8s.io", "", "fieldValidation", body, "FieldValueNotSupported")
     return asked or "Warn"
 
@@ -60,21 +60,21 @@ def known_fields(call: Call, obj: Object, duplicates: Sequence[str] = (), *, pat
     validation = field_validation(call)
     mismatch = call.type.schema.decoding_error(obj)
     if mismatch:
-        raise _undecodable(call, obj, mismatch, patched)
+        raise undecodable(call, obj, mismatch, patched)
     if not call.type.custom:
         obj = without_nulls(call.type.schema.root, obj)
     elif isinstance(obj.get("metadata"), dict):
         obj = {**obj, "metadata": without_nulls(call.type.schema.metadata, obj["metadata"])}
     kept, unknown = call.type.schema.prune(obj)
     if (unknown or duplicates) and validation == "Strict":
-        raise _undecodable(call, obj, strict_error(unknown, duplicates), patched)
+        raise undecodable(call, obj, strict_error(unknown, duplicates), patched)
     if validation == "Warn":
         for text in field_warnings(unknown, duplicates):
             call.request.warn(text)
     return kept
 
 
-def _undecodable(call: Call, obj: Object, why: str, patched: bool) -> Refusal:
+def undecodable(call: Call, obj: Object, why: str, patched: bool) -> Refusal:
     """A 400 about a body; about what a patch would leave, a 422 that shows it."""
     gvk = call.type.gvk
     if not patched:

@@ -21,7 +21,7 @@ async def answer(call: Call) -> Answer | Stream:
     """Answer a request for a subresource. Raises a 404 for one that the kind does not have."""
     below = call.type.subresources.get(call.subresource)
     if below is None or call.request.target.tail:
-        raise refusals.no_such_resource()
+        raise call.not_found() if call.type.custom else refusals.no_such_resource()
     method = call.request.method
     match call.subresource:
         case "scale":
@@ -61,11 +61,12 @@ async def bind(call: Call, body: Object) -> Answer:
     target = body.get("target") or {}
     name = call.name or (body.get("metadata") or {}).get("name", "")
     if target.get("kind") not in (None, "", "Node"):
-        why = f'Unsupported value: "{target["kind"]}": supported values: "Node"'
-        raise refusals.invalid_field("Binding", "", name, "target.kind", why, "FieldValueNotSupported")
+        raise Refusal(
+            500, "", f'target.kind: Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"'
+        )
     node = target.get("name", "")
     if not node:
-        raise refusals.invalid_field("Binding", "", name, "target.name", "Required value", "FieldValueRequired")
+        raise Refusal(500, "", "target.name: Required value")
     pods = call.backend.registry.find("", "v1", "pods")
     if pods is None:
         raise refusals.no_such_resource()
@@ -98,7 +99,7 @@ async def bind(call: Call, body: Object) -> Answer:
         ]
         return {**old, "metadata": metadata, "spec": {**old["spec"], "nodeName": node}, "status": status}
 
-    await writing.modify(pod_call, assign)
+    await writing.modify(pod_call, assign, tracked=True)
     return as_answer(
         call.media, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201
     )
@@ -169,6 +170,7 @@ async def _finalize(call: Call) -> Answer:
         revision = given.get("resourceVersion")
         if revision and revision != old["metadata"]["resourceVersion"]:
             raise call.conflict(call.name)
-        return {**old, "spec": {**(old.get("spec") or {}), "finalizers": wanted}}
+        spec = {key: value for key, value in (old.get("spec") or {}).items() if key != "finalizers"}
+        return {**old, "spec": {**spec, "finalizers": wanted} if wanted else spec}
 
-    return reading.one(call, await writing.modify(call, set_finalizers))
+    return reading.one(call, await writing.modify(call, set_finalizers, tracked=True))

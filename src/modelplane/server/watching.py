@@ -32,7 +32,7 @@ def watch(call: Call) -> Stream:
     selection = Selection(call)
     bookmarks = query.flag("allowWatchBookmarks")
     watch_list = query.flag("sendInitialEvents")
-    _check_options(call, watch_list, bookmarks)
+    _check_options(call, watch_list)
     since = minimum(call)
     seconds = query.number("timeoutSeconds") or 0
     deadline = time.monotonic() + (seconds if seconds > 0 else random.uniform(1800, 3600))
@@ -51,7 +51,7 @@ def watch(call: Call) -> Stream:
     if from_now:
         initial = [entry for entry in store.scan(resource, call.namespace) if selection.matches(entry)]
     stream = _Stream(call, selection, subscription, deadline, bookmarks)
-    return Stream(stream.run(initial, refusal, from_now and watch_list), _stream_type(call))
+    return Stream(stream.run(initial, refusal, from_now and watch_list and bookmarks), _stream_type(call))
 
 
 def _stream_type(call: Call) -> str:
@@ -60,18 +60,13 @@ def _stream_type(call: Call) -> str:
     return call.media.type
 
 
-def _check_options(call: Call, watch_list: bool, bookmarks: bool) -> None:
+def _check_options(call: Call, watch_list: bool) -> None:
     query = call.request.query
     match = query.get("resourceVersionMatch")
     if watch_list and match != "NotOlderThan":
         body = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
         raise refusals.invalid_field(
             "ListOptions", "meta.k8s.io", "", "resourceVersionMatch", body, "FieldValueForbidden"
-        )
-    if watch_list and not bookmarks:
-        body = "Forbidden: sendInitialEvents requires allowWatchBookmarks"
-        raise refusals.invalid_field(
-            "ListOptions", "meta.k8s.io", "", "allowWatchBookmarks", body, "FieldValueForbidden"
         )
     if match and not query.has("sendInitialEvents"):
         body = "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"

@@ -42,10 +42,11 @@ async def insert(call: Call, obj: Object, *, tracked: bool = False) -> Entry:
     for attempt in range(NAME_ATTEMPTS):
         if generated:
             metadata["name"] = generate_name(metadata["generateName"])
-        behaviour_of(storage(call.type)).prepare_create(prepared, call.backend.store)
+        behaviour_of(storage(call.type)).normalize(prepared)
         if not tracked:
             prepared = ownership.tracked(call, prepared, None)
             metadata = prepared["metadata"]
+        behaviour_of(storage(call.type)).prepare_create(prepared, call.backend.store)
         shaping.check(call, prepared, None)
         for text in behaviour_of(storage(call.type)).warnings(prepared):
             call.request.warn(text)
@@ -198,11 +199,13 @@ def settle(call: Call, new: Object, old: Object, *, tracked: bool = False) -> Ob
     new = call.type.schema.default(new)
     behaviour = behaviour_of(storage(call.type))
     if not call.subresource:
-        behaviour.prepare_update(new, old, call.backend.store)
-    if call.type.generation and content(call, new) != content(call, old):
-        new["metadata"]["generation"] = before.get("generation", 0) + 1
+        behaviour.normalize(new)
     if not tracked:
         new = ownership.tracked(call, new, old)
+    if not call.subresource:
+        behaviour.prepare_update(new, old, call.backend.store)
+    if call.type.generation and call.subresource != "binding" and content(call, new) != content(call, old):
+        new["metadata"]["generation"] = before.get("generation", 0) + 1
     if fieldmanager.unchanged(old, new):
         return new
     errors = _finalizer_errors(new, old)

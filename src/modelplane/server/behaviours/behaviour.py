@@ -21,10 +21,15 @@ class Behaviour:
     creates_on_update: bool = False
     """Whether a PUT of an object that does not exist creates it."""
 
+    graceful: bool = False
+    """Whether its objects may linger when they are deleted, until whoever runs them removes them."""
     unconditional: bool = True
     """Whether a PUT may leave out the resource version and so overwrite whatever is there."""
     unenforced: str = ""
     """What a client hears about a kind that is stored and not acted upon."""
+
+    def normalize(self, obj: Object) -> None:
+        """Bring what a client wrote into its stored shape; what this changes counts as the client's own."""
 
     def prepare_create(self, obj: Object, store: Store) -> None:
         """Fill in what the server decides, after defaults."""

@@ -22,6 +22,7 @@ class Pods(Behaviour):
     """The strategy of pods."""
 
     returns_deleted: bool = True
+    graceful: bool = True
 
     def prepare_create(self, obj: Object, store: Store) -> None:
         spec = obj.setdefault("spec", {})

@@ -16,13 +16,13 @@ from modelplane.server.builtin.kinds import KINDS, Kind, definition_name, subres
 from modelplane.server.columns import builtin_printer
 from modelplane.server.resource import ResourceType
 from modelplane.server.schema import Schema
-from modelplane.server.schema.names import dns_1035_label, dns_label, dns_subdomain, path_segment
+from modelplane.server.schema.names import dns_label, dns_subdomain, path_segment
 from modelplane.server.schema.node import OBJECT_META, Compiler, Node
 
 __all__ = ["builtin_schema", "object_meta", "resource_types"]
 
 _RBAC: Final = "rbac.authorization.k8s.io"
-_NAMES: Final = {("", "Namespace"): dns_label, ("", "Service"): dns_1035_label}
+_NAMES: Final = {("", "Namespace"): dns_label, ("", "Service"): dns_label}
 
 
 @cache

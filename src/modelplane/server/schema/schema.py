@@ -18,7 +18,13 @@ from modelplane.server.schema.validate import validate
 Check = Callable[[Object, Object | None], list[FieldError]]
 """Rules of a kind that its schema cannot say: takes the object and, on updates, the stored one."""
 
-_BLOCKING = (ErrorType.REQUIRED, ErrorType.TYPE_INVALID, ErrorType.TOO_LONG, ErrorType.TOO_MANY)
+_BLOCKING = (
+    ErrorType.REQUIRED,
+    ErrorType.TYPE_INVALID,
+    ErrorType.TOO_LONG,
+    ErrorType.TOO_MANY,
+    ErrorType.NOT_SUPPORTED,
+)
 _RULES_SKIPPED = (
     "some validation rules were not checked because the object was invalid; "
     "correct the existing errors to complete validation"
