@@ -16,6 +16,7 @@ VERBS: Final = {
     "demo": "Walk through a two-region fleet on this machine.",
     "down": "Stop the local fleet.",
     "drain": "Move replicas off a cluster.",
+    "explain": "Say why replicas are where they are, or nowhere.",
     "match": "Try a device selector on the fleet's devices.",
     "gateway": "Turn Gateway API objects into running Envoy proxies.",
     "nodes": "Run the node runtime of a simulated cluster.",

@@ -7,7 +7,7 @@ condition: under 1 KiB, the same bytes for the same fleet.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -248,6 +248,11 @@ def _plural(word: str, count: int) -> str:
     return word if count == 1 else f"{word}s"
 
 
+def by_nearness(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """The cluster that came nearest first: by code, by how much it missed, by name."""
+    return sorted(verdicts, key=lambda verdict: (-_RANK[verdict.code], verdict.short, verdict.cluster))
+
+
 # --- the digest ----------------------------------------------------------------------------------------------------
 
 
@@ -260,7 +265,7 @@ def digest(head: str, verdicts: Sequence[Verdict], notes: Sequence[str] = ()) ->
     counts = Counter(verdict.code for verdict in refusals)
     counted = ", ".join(f"{counts[code]} {code}" for code in Code if counts[code])
     text = f"{head}: {counted}"
-    nearest = sorted(refusals, key=lambda verdict: (-_RANK[verdict.code], verdict.short, verdict.cluster))
+    nearest = by_nearness(refusals)
     shown: list[Verdict] = []
     for verdict in nearest:
         trial = f"{text}; nearest: {'; '.join(map(str, [*shown, verdict]))}"

@@ -1,0 +1,136 @@
+"""`modelplane explain`: why each replica of a deployment is where it is, and why the missing ones are nowhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from modelplane.cli import options
+
+if TYPE_CHECKING:
+    from modelplane.kube.client import Client
+    from modelplane.plan.explanation import Explanation
+    from modelplane.plan.scene import Scene
+
+KINDS = ("modeldeployment", "modeldeployments", "md")
+
+
+@click.command()
+@click.argument("target", metavar="modeldeployment/NAME")
+@click.option("-n", "--namespace", default="default", show_default=True, help="Namespace of the deployment.")
+@click.option(
+    "--snapshot",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Ask a fleet that `modelplane snapshot` saved instead of a live one.",
+)
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@options.data_dir
+@options.kubeconfig
+def command(
+    target: str, namespace: str, snapshot: Path | None, output: str, data_dir: Path, kubeconfig: Path | None
+) -> None:
+    """Say why each replica is where it is, and what each cluster that takes no more of them lacks.
+
+    The smallest change that would help has the fewest steps, then the smaller kind of step: wait, undrain, tolerate a taint, label,
+    stage the cache, free devices, add nodes, lower a count, drop a selector.
+    """
+    from modelplane.errors import ModelplaneError
+    from modelplane.plan.explanation import explain
+
+    kind, slash, name = target.partition("/")
+    if not slash or not name or kind.lower().partition(".")[0] not in KINDS:
+        raise click.UsageError(f"{target} is no modeldeployment/NAME; deployments are what is placed")
+    scene = saved(snapshot) if snapshot is not None else options.run(_live(data_dir, kubeconfig))
+    try:
+        request = scene.request(_deployment(scene, namespace, name))
+        found = explain(scene.fleet(), request)
+    except ModelplaneError as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(json.dumps(found.document(), ensure_ascii=False, indent=2) if output == "json" else _text(found))
+
+
+def _deployment(scene: Scene, namespace: str, name: str) -> dict[str, object]:
+    from modelplane.api.meta import Key
+    from modelplane.api.model_deployment import KIND
+
+    found = scene.get(KIND, Key(namespace, name))
+    if found is None:
+        elsewhere = sorted(str(Key.of(one)) for one in scene.all(KIND) if Key.of(one).name == name)
+        hint = f"; there is {', '.join(elsewhere)} (-n)" if elsewhere else "; see `kubectl get modeldeployments -A`"
+        raise click.ClickException(f"there is no ModelDeployment {namespace}/{name}{hint}")
+    return found
+
+
+async def _live(data_dir: Path, kubeconfig: Path | None) -> Scene:
+    async with options.control_client(data_dir, kubeconfig) as client:
+        return await read(client)
+
+
+async def read(client: Client) -> Scene:
+    """Everything of a live fleet that placement looks at."""
+    import asyncio
+
+    from modelplane.plan.scene import KINDS, Scene
+
+    lists = await asyncio.gather(*(client.list(kind) for kind in KINDS))
+    return Scene(obj for found in lists for obj in found.items)
+
+
+def saved(path: Path) -> Scene:
+    """The fleet of a snapshot."""
+    from modelplane.errors import InvalidObject
+    from modelplane.plan.scene import of_document
+
+    try:
+        return of_document(json.loads(path.read_bytes()))
+    except (ValueError, InvalidObject) as error:
+        raise click.ClickException(f"{path}: {error}") from error
+
+
+def _text(found: Explanation) -> str:
+    plan = found.plan
+    parts = [f"ModelDeployment {found.deployment}: {plan.condition().reason}", plan.summary()]
+    rows = [
+        [
+            seat.replica,
+            seat.cluster,
+            ",".join(seat.pools),
+            seat.state,
+            "yes" if seat.ready else "no",
+            "; ".join(text for text in (seat.why, seat.note) if text),
+        ]
+        for seat in found.seats
+    ]
+    parts.append(table(("REPLICA", "CLUSTER", "POOLS", "STATE", "READY", "WHY"), rows))
+    leaving = [[one.name, one.cluster, str(one.reason), one.message] for one in plan.removed]
+    parts.append(table(("LEAVES", "CLUSTER", "REASON", "WHY"), leaving))
+    rows = [
+        [
+            one.verdict.cluster,
+            str(one.verdict.code),
+            one.verdict.message or "-",
+            ", then ".join(step.text for step in one.changes) or "-",
+        ]
+        for one in found.refusals
+    ]
+    parts.append(table(("CLUSTER", "ONE MORE", "WHY", "SMALLEST CHANGE"), rows))
+    nearest = found.nearest
+    if nearest is not None:
+        steps = ", then ".join(step.text for step in nearest.changes)
+        parts.append(f"Smallest change that lets one more replica fit: {steps} (on {nearest.verdict.cluster}).")
+    return "\n\n".join(part for part in parts if part)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as they need; nothing without rows."""
+    if not rows:
+        return ""
+    lines = [header, *rows]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(header))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )

@@ -1,0 +1,164 @@
+"""Why each replica of a deployment is where it is, and why the missing ones are nowhere.
+
+Made from the plan of the very function that places, and from the verdicts that were kept with the replicas when they were placed:
+today's fleet cannot tell why yesterday's choice was right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from modelplane.plan.fleet import Fleet, Replica
+from modelplane.plan.outcome import Placement, Plan
+from modelplane.plan.placement import plan
+from modelplane.plan.remedies import Change, smallest_change
+from modelplane.plan.request import PlacementRequest
+from modelplane.plan.verdicts import Code, Verdict, by_nearness
+
+CHANGES: Final = 50
+"""Clusters for which the smallest change is worked out, the nearest first."""
+
+
+class Seat(msgspec.Struct, frozen=True, kw_only=True):
+    """A replica and its place. ``code`` and ``why`` are the verdict that was kept with it when it was placed, or today's for one
+    that is not made yet; ``note`` is what holds today."""
+
+    replica: str
+    cluster: str
+    index: int
+    pools: tuple[str, ...]
+    state: str
+    code: str
+    why: str
+    note: str = ""
+    ready: bool = False
+    waiting_pods: int = 0
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster that takes no further replica, and the smallest change after which it would."""
+
+    verdict: Verdict
+    changes: tuple[Change, ...] = ()
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """One deployment's account."""
+
+    deployment: str
+    plan: Plan
+    seats: tuple[Seat, ...]
+    refusals: tuple[Refusal, ...]
+    """Every cluster of the fleet, the nearest first; those that would take one more replica at the end."""
+
+    @property
+    def nearest(self) -> Refusal | None:
+        """The cluster with the smallest change, where a replica is missing."""
+        if not self.plan.missing:
+            return None
+        changed = [one for one in self.refusals if one.changes]
+        return min(changed, key=lambda one: (len(one.changes), [c.size() for c in one.changes]), default=None)
+
+    def document(self) -> dict[str, Any]:
+        """For programs."""
+        condition = self.plan.condition()
+        nearest = self.nearest
+        return {
+            "deployment": self.deployment,
+            "wanted": self.plan.wanted,
+            "placed": self.plan.placed,
+            "missing": self.plan.missing,
+            "reason": condition.reason,
+            "message": condition.message,
+            "replicas": [
+                {
+                    "name": seat.replica,
+                    "cluster": seat.cluster,
+                    "index": seat.index,
+                    "pools": list(seat.pools),
+                    "state": seat.state,
+                    "ready": seat.ready,
+                    "code": seat.code,
+                    "message": seat.why,
+                    "note": seat.note,
+                    "waitingPods": seat.waiting_pods,
+                }
+                for seat in self.seats
+            ],
+            "removed": [
+                {"name": one.name, "cluster": one.cluster, "reason": str(one.reason), "message": one.message}
+                for one in self.plan.removed
+            ],
+            "clusters": [_refusal(one) for one in self.refusals],
+            "smallestChange": _refusal(nearest) if nearest is not None else None,
+        }
+
+
+def explain(fleet: Fleet, request: PlacementRequest) -> Explanation:
+    """The account of a deployment on a fleet that has its replicas in it."""
+    found = plan(fleet, request, explain=True)
+    known = {one.key.name: one for one in fleet.of_deployment(request.key)}
+    # Changes are tried on what is left once this plan is carried out.
+    after = _after(fleet, found)
+    ranked = by_nearness(found.verdicts)
+    refused = [verdict for verdict in ranked if verdict.code is not Code.FITS]
+    refusals = [
+        Refusal(
+            verdict=verdict,
+            changes=smallest_change(after, request, after.clusters[verdict.cluster]) if at < CHANGES else (),
+        )
+        for at, verdict in enumerate(refused)
+    ]
+    refusals += [Refusal(verdict=verdict) for verdict in ranked if verdict.code is Code.FITS]
+    return Explanation(
+        deployment=str(request.key),
+        plan=found,
+        seats=tuple(_seat(placement, known.get(placement.name)) for placement in found.placements),
+        refusals=tuple(refusals),
+    )
+
+
+def _after(fleet: Fleet, found: Plan) -> Fleet:
+    gone = {(found.key.namespace, one.name) for one in found.removed}
+    rest = [one for key, one in fleet.by_key.items() if (key.namespace, key.name) not in gone]
+    return Fleet.of(fleet.clusters.values(), (*rest, *found.assumed()))
+
+
+def _seat(placement: Placement, replica: Replica | None) -> Seat:
+    decided = replica is not None and bool(replica.message)
+    return Seat(
+        replica=placement.name,
+        cluster=placement.cluster,
+        index=placement.index,
+        pools=tuple(sorted({member.pool for engine in placement.engines for member in engine.members})),
+        state=str(placement.state),
+        code=replica.code if replica is not None and replica.code else str(placement.state),
+        why=replica.message if replica is not None and decided else placement.message,
+        note=placement.message if replica is not None and decided and placement.message != replica.message else "",
+        ready=replica is not None and replica.ready,
+        waiting_pods=placement.waiting,
+    )
+
+
+def _refusal(one: Refusal) -> dict[str, Any]:
+    verdict = one.verdict
+    return {
+        "cluster": verdict.cluster,
+        "code": str(verdict.code),
+        "message": verdict.message,
+        "engine": verdict.engine,
+        "pool": verdict.pool,
+        "short": verdict.short,
+        "changes": changes(one.changes),
+    }
+
+
+def changes(steps: Iterable[Change]) -> list[dict[str, Any]]:
+    """Steps as JSON."""
+    return [
+        {"step": str(step.step), "text": step.text, "amount": step.amount, "pool": step.pool, "engine": step.engine}
+        for step in steps
+    ]

@@ -1,0 +1,266 @@
+"""The smallest change after which one more replica would fit a cluster; each is tried out on the planner's own functions.
+
+Smaller is, in this order: fewer steps; then the kinds of steps in the order of `Step`; then fewer nodes or devices; then the text.
+Steps that open a cluster (a taint, labels, a cache, a cluster that is not ready) have no alternative and are all named. Room is
+looked for first among devices that are taken (to free them), then in nodes to come, then in what the deployment asks for.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from modelplane.plan.capacity import Claims, Ledger, PoolLedger, pods_per_node
+from modelplane.plan.devices import Request
+from modelplane.plan.fitting import Matcher, Option, fit
+from modelplane.plan.fleet import Cluster, Fleet
+from modelplane.plan.request import Engine, PlacementRequest
+from modelplane.plan.taints import DRAIN, untolerated
+
+_TRIES: Final = 300
+"""Ways to add nodes to several pools that are tried before the search gives up."""
+
+
+class Step(StrEnum):
+    """Kinds of change, the smaller first."""
+
+    WAIT = "Wait"
+    """The cluster becomes ready, or publishes its gateway or pools, without anybody changing the deployment."""
+    UNDRAIN = "Undrain"
+    """End the drain of the cluster."""
+    TOLERATE = "Tolerate"
+    """Add a toleration to the deployment."""
+    LABEL = "Label"
+    """Label the cluster, or drop the entry from the cluster selector."""
+    STAGE_CACHE = "StageCache"
+    """Give the cluster storage for model caches, so that the cache is staged there."""
+    FREE = "Free"
+    """Free devices, or whole nodes, that others hold."""
+    ADD_NODES = "AddNodes"
+    """Add empty nodes to a pool."""
+    LOWER_COUNT = "LowerCount"
+    """Ask for fewer devices on one node."""
+    DROP_SELECTOR = "DropSelector"
+    """Drop one selector of a request."""
+
+
+_RANK: Final = {step: rank for rank, step in enumerate(Step)}
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """One step: ``amount`` are nodes or devices, in the unit of the text; ``pool`` and ``engine`` where it concerns one."""
+
+    step: Step
+    text: str
+    amount: int = 0
+    pool: str = ""
+    engine: str = ""
+
+    def size(self) -> tuple[int, int, str]:
+        return _RANK[self.step], self.amount, self.text
+
+
+def smallest_change(fleet: Fleet, request: PlacementRequest, cluster: Cluster) -> tuple[Change, ...]:
+    """The steps that let one more replica fit, or nothing where it fits already or no such change is known."""
+    opening = list(_opening(cluster, request))
+    if cluster.deleting or not cluster.pools:
+        return ()
+    matcher = Matcher(request.engines)
+    ledger = fleet.ledger(cluster.name)
+    options = matcher.options(cluster)
+    if fit(options, ledger) is not None:
+        return tuple(opening)
+    if all(options):
+        room = _first(_freeing(cluster, request.engines, options, ledger)) or _first(
+            _adding(cluster, options, ledger, len(cluster.pools))
+        )
+        if room is None:
+            room = _first(_asking_less(cluster, request, ledger))
+    else:
+        room = _first(_asking_less(cluster, request, ledger))
+    return (*opening, *room) if room is not None else ()
+
+
+def _first(found: Iterator[tuple[Change, ...]]) -> tuple[Change, ...] | None:
+    """The smallest of them."""
+    return min(found, key=lambda steps: (len(steps), [step.size() for step in steps]), default=None)
+
+
+# --- opening ------------------------------------------------------------------------------------------------------
+
+
+def _opening(cluster: Cluster, request: PlacementRequest) -> Iterator[Change]:
+    if not cluster.ready:
+        why = cluster.not_ready_reason or "not ready"
+        yield Change(step=Step.WAIT, text=f"wait until cluster {cluster.name} is Ready (now: {why})")
+    elif not cluster.gateway:
+        yield Change(step=Step.WAIT, text=f"wait until cluster {cluster.name} publishes its gateway's address")
+    for taint in untolerated(cluster.taints, request.tolerations):
+        if taint.key == DRAIN:
+            yield Change(step=Step.UNDRAIN, text=f"modelplane undrain {cluster.name}")
+        else:
+            yield Change(step=Step.TOLERATE, text=f"tolerate {taint}")
+    wrong = sorted(
+        {f"{k}={v}" for labels in request.selectors for k, v in labels.items() if cluster.labels.get(k) != v}
+    )
+    if wrong:
+        text = f"label cluster {cluster.name} {' '.join(wrong)}, or drop that from the cluster selectors"
+        yield Change(step=Step.LABEL, text=text, amount=len(wrong))
+    if request.needs_cache_storage and not cluster.cache_storage:
+        text = f"give cluster {cluster.name} a storage class for caches, so that the ModelCache is staged there"
+        yield Change(step=Step.STAGE_CACHE, text=text)
+
+
+# --- room ---------------------------------------------------------------------------------------------------------
+
+
+def _freeing(
+    cluster: Cluster, engines: Sequence[Engine], options: Sequence[Sequence[Option]], ledger: Ledger
+) -> Iterator[tuple[Change, ...]]:
+    """Free devices on one pool, as few as let everything fit."""
+    for pool in cluster.pools:
+        wanted = sorted(
+            {need.claims for found in options for one in found for need in one.needs if one.pool == pool.name}
+        )
+        if not wanted:
+            continue
+        for claims in wanted:
+            trial = ledger.copy()
+            freed = nodes = 0
+            # As often as there are pods that could go there; each round makes room for one.
+            for _ in range(sum(one.pods for found in options for one in found if one.pool == pool.name)):
+                amount = _free_one(trial.pools[pool.name], claims, max(0, pool.capacity.nodes), pool.whole_node)
+                if not amount:
+                    break
+                freed, nodes = freed + amount, nodes + 1
+                if fit(options, trial) is not None:
+                    yield (_freed(pool.name, claims, freed, nodes, pool.capacity.observed),)
+                    break
+
+
+def _free_one(pool: PoolLedger, claims: Claims, nodes: int, whole: Claims) -> int:
+    """Make room for one more pod with these claims: devices that were freed for it, 0 where nothing more can be."""
+    if pool.buckets is None:
+        if pool.nodes >= nodes:
+            return 0
+        pool.nodes += 1
+        return 1
+    best: tuple[int, Claims, Claims] | None = None
+    limit = dict(whole)
+    for free in sorted(pool.buckets):
+        have = dict(free)
+        times = pods_per_node(free, claims) + 1
+        after = {**have, **{name: max(have.get(name, 0), times * count) for name, count in claims}}
+        if all(limit.get(name, 0) >= after[name] for name, _ in claims):
+            cost = sum(after.values()) - sum(have.values())
+            if best is None or cost < best[0]:
+                best = cost, free, tuple(sorted(after.items()))
+    if best is None:
+        return 0
+    cost, before, later = best
+    pool.buckets[before] -= 1
+    if not pool.buckets[before]:
+        del pool.buckets[before]
+    pool.buckets[later] = pool.buckets.get(later, 0) + 1
+    return cost
+
+
+def _freed(pool: str, claims: Claims, freed: int, nodes: int, observed: bool) -> Change:
+    if not observed:
+        text = f"free {nodes} {_plural('node', nodes)} of pool {pool}"
+        return Change(step=Step.FREE, text=text, amount=nodes, pool=pool)
+    wanted = " and ".join(f"{count} x {name}" for name, count in claims)
+    more = f"{nodes} more {_plural('pod', nodes)}"
+    text = f"free {freed} {_plural('device', freed)} in pool {pool}, so that {more} can have {wanted} on one node"
+    return Change(step=Step.FREE, text=text, amount=freed, pool=pool)
+
+
+def _adding(
+    cluster: Cluster, options: Sequence[Sequence[Option]], ledger: Ledger, most_pools: int
+) -> Iterator[tuple[Change, ...]]:
+    """Add empty nodes, as few as let everything fit; one pool before several."""
+    usable = [pool for pool in cluster.pools if any(one.pool == pool.name for found in options for one in found)]
+    most = sum(max(one.pods for one in found) for found in options)
+    tries = itertools.count()
+    for pools in range(1, min(most_pools, len(usable)) + 1):
+        for total in range(pools, most + 1):
+            found: list[tuple[Change, ...]] = []
+            for chosen in itertools.combinations(usable, pools):
+                for split in _splits(total, pools):
+                    if next(tries) >= _TRIES:
+                        return
+                    trial = ledger.copy()
+                    for pool, nodes in zip(chosen, split, strict=True):
+                        _add(trial.pools[pool.name], nodes, pool.whole_node)
+                    if fit(options, trial) is not None:
+                        found.append(
+                            tuple(
+                                Change(
+                                    step=Step.ADD_NODES,
+                                    text=f"add {nodes} {_plural('node', nodes)} to pool {pool.name}",
+                                    amount=nodes,
+                                    pool=pool.name,
+                                )
+                                for pool, nodes in zip(chosen, split, strict=True)
+                            )
+                        )
+            if found:
+                yield from found
+                return
+
+
+def _add(pool: PoolLedger, nodes: int, whole: Claims) -> None:
+    if pool.buckets is None:
+        pool.nodes += nodes
+    else:
+        pool.buckets[whole] = pool.buckets.get(whole, 0) + nodes
+
+
+def _splits(total: int, parts: int) -> Iterator[tuple[int, ...]]:
+    """Ways to write ``total`` as so many numbers of 1 at least."""
+    if parts == 1:
+        yield (total,)
+        return
+    for first in range(1, total - parts + 2):
+        for rest in _splits(total - first, parts - 1):
+            yield (first, *rest)
+
+
+# --- asking for less ----------------------------------------------------------------------------------------------
+
+
+def _asking_less(cluster: Cluster, request: PlacementRequest, ledger: Ledger) -> Iterator[tuple[Change, ...]]:
+    """One request of one member asks for fewer devices, or with one selector less."""
+    for e, engine in enumerate(request.engines):
+        for m, member in enumerate(engine.members):
+            for r, asked in enumerate(member.requests):
+                for change, smaller in _smaller(engine, asked):
+                    requests = (*member.requests[:r], smaller, *member.requests[r + 1 :])
+                    changed = msgspec.structs.replace(member, requests=requests)
+                    members = (*engine.members[:m], changed, *engine.members[m + 1 :])
+                    engines = list(request.engines)
+                    engines[e] = msgspec.structs.replace(engine, members=members)
+                    if fit(Matcher(engines).options(cluster), ledger) is not None:
+                        yield (change,)
+
+
+def _smaller(engine: Engine, asked: Request) -> Iterator[tuple[Change, Request]]:
+    for count in range(asked.count - 1, 0, -1):
+        text = f"engine {engine.name}: lower the count of request {asked.name} from {asked.count} to {count}"
+        yield (
+            Change(step=Step.LOWER_COUNT, text=text, amount=asked.count - count, engine=engine.name),
+            msgspec.structs.replace(asked, count=count),
+        )
+    for position, selector in enumerate(asked.selectors):
+        text = f"engine {engine.name}: drop from request {asked.name} the selector {selector.text}"
+        rest = (*asked.selectors[:position], *asked.selectors[position + 1 :])
+        change = Change(step=Step.DROP_SELECTOR, text=text, engine=engine.name)
+        yield change, msgspec.structs.replace(asked, selectors=rest)
+
+
+def _plural(word: str, count: int) -> str:
+    return word if count == 1 else f"{word}s"

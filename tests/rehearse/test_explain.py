@@ -1,0 +1,135 @@
+"""`modelplane explain` tells the verdicts of the function that places, for people and for programs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from modelplane.api.meta import Object
+from modelplane.cli import main
+from modelplane.plan import plan
+from modelplane.plan.explanation import explain
+from modelplane.plan.scene import Scene
+from tests.kube.fake_api import FakeApi
+from tests.rehearse.words import deployment, device, inference_cluster, replica
+
+CHAT = deployment("chat", 3)
+FLEET = [
+    inference_cluster("east", pools={"default": 1}),
+    inference_cluster("north", pools={"default": 2}, taints=["modelplane.ai/drain:NoExecute"]),
+    inference_cluster("south", devices=[device("gpu", count=0)]),
+    inference_cluster("west", pools={"default": 1}),
+    CHAT,
+    replica(CHAT, "east"),
+]
+
+
+def asked(tmp_path: Path, objects: list[Object], *arguments: str) -> Result:
+    path = tmp_path / "fleet.json"
+    path.write_text(json.dumps(Scene(objects).document("2026-11-29T12:00:00Z")))
+    return CliRunner().invoke(main, ["explain", *arguments, "--snapshot", str(path)])
+
+
+def test_the_table_says_why_each_is_there_and_what_the_others_lack(tmp_path: Path) -> None:
+    result = asked(tmp_path, FLEET, "modeldeployment/chat", "-n", "ml")
+    assert result.exit_code == 0, result.output
+    text = result.stdout
+    assert "ModelDeployment ml/chat: PartiallyScheduled" in text
+    assert "2 of 3 replicas placed; 1 without a place" in text
+    rows = [line.split() for line in text.splitlines() if line]
+    seats = {row[1]: row for row in rows if row[0].startswith("chat-")}
+    assert seats["east"][2:5] == ["default", "Retained", "yes"]
+    assert seats["west"][2:5] == ["default", "Placed", "no"]
+    codes = {row[0]: row[1] for row in rows if row[0] in ("east", "north", "south", "west")}
+    assert codes == {"east": "Full", "west": "Full", "south": "TooFewDevices", "north": "Tainted"}
+    assert text.rstrip().endswith(
+        "Smallest change that lets one more replica fit: modelplane undrain north (on north)."
+    )
+
+
+def test_the_json_is_the_plan_of_the_function_that_places(tmp_path: Path) -> None:
+    result = asked(tmp_path, FLEET, "md/chat", "-n", "ml", "-o", "json")
+    told = json.loads(result.stdout)
+    scene = Scene(FLEET)
+    found = plan(scene.fleet(), scene.request(CHAT), explain=True)
+    assert told["message"] == found.condition().message
+    assert {(one["cluster"], one["code"], one["message"]) for one in told["clusters"]} == {
+        (one.cluster, str(one.code), one.message) for one in found.verdicts
+    }
+    assert (told["wanted"], told["placed"], told["missing"]) == (3, 2, 1)
+    assert told["smallestChange"]["cluster"] == "north"
+    assert told["smallestChange"]["changes"][0]["step"] == "Undrain"
+
+
+def test_the_verdict_of_the_day_of_placing_is_told_beside_todays() -> None:
+    moved = inference_cluster("east", labels={"region": "us"})
+    chat = deployment("chat", 1, labels={"region": "us"})
+    scene = Scene([moved, chat, replica(chat, "east", code="Placed")])
+    (seat,) = explain(scene.fleet(), scene.request(chat)).seats
+    assert (seat.code, seat.why, seat.note) == (
+        "Placed",
+        "fits pool default; 0 of this deployment were on the cluster",
+        "",
+    )
+    scene.put(inference_cluster("east", labels={"region": "eu"}))
+    (seat,) = explain(scene.fleet(), scene.request(chat)).seats
+    assert seat.why == "fits pool default; 0 of this deployment were on the cluster"
+    assert "which the cluster selector no longer matches" in seat.note
+
+
+def test_what_goes_is_told_with_its_reason(tmp_path: Path) -> None:
+    chat = deployment("chat", 1)
+    objects = [chat, inference_cluster("west"), replica(chat, "gone")]
+    result = asked(tmp_path, objects, "modeldeployment/chat", "-n", "ml")
+    assert "ClusterGone" in result.stdout
+    assert "cluster gone does not exist" in result.stdout
+    told = json.loads(asked(tmp_path, objects, "modeldeployment/chat", "-n", "ml", "-o", "json").stdout)
+    assert [one["reason"] for one in told["removed"]] == ["ClusterGone"]
+    assert told["smallestChange"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["chat"], 2, "is no modeldeployment/NAME"),
+        (["modelservice/chat"], 2, "is no modeldeployment/NAME"),
+        (["modeldeployment/"], 2, "is no modeldeployment/NAME"),
+        (["modeldeployment/chat"], 1, "there is no ModelDeployment default/chat; there is ml/chat (-n)"),
+        (["modeldeployment/other"], 1, "see `kubectl get modeldeployments -A`"),
+    ],
+)
+def test_a_deployment_that_is_not_there_is_said(tmp_path: Path, arguments: list[str], code: int, said: str) -> None:
+    result = asked(tmp_path, FLEET, *arguments)
+    assert result.exit_code == code
+    assert said in result.stderr
+
+
+def test_a_selector_that_does_not_compile_is_named_with_its_path(tmp_path: Path) -> None:
+    result = asked(tmp_path, [deployment("chat", selector="device.driver")], "modeldeployment/chat", "-n", "ml")
+    assert result.exit_code == 1
+    assert "spec.template.spec.engines[0].members[0].nodeSelector.devices[0].selectors[0].cel: must" in result.stderr
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"items": [{}]}', '{"items": [7]}'])
+def test_a_file_that_is_no_snapshot_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "fleet.json"
+    path.write_text(text)
+    result = CliRunner().invoke(main, ["explain", "modeldeployment/chat", "--snapshot", str(path)])
+    assert result.exit_code == 1
+    assert str(path) in result.stderr
+
+
+async def test_a_live_fleet_is_read_with_one_kubeconfig(tmp_path: Path) -> None:
+    async with FakeApi() as api:
+        for obj in FLEET:
+            await api.put(obj)
+        config = tmp_path / "kubeconfig"
+        config.write_text(api.kubeconfig_text())
+        arguments = ["explain", "modeldeployment/chat", "-n", "ml", "--kubeconfig", str(config), "-o", "json"]
+        result = await asyncio.to_thread(CliRunner().invoke, main, arguments)
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["placed"] == 2
