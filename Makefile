@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types imports generate current check fuzz kubernetes conformance bench bench-apply clean
+.PHONY: demo test lint types imports generate current check docs fuzz kubernetes conformance bench bench-apply clean
 
 # What `make demo` needs: the command and the local fleet.
 $(VENV)/.local: pyproject.toml
@@ -48,6 +48,10 @@ current: $(VENV)/.dev
 	$(BIN)/python scripts/generate_envoy_schema.py --check
 
 check: lint types imports current
+
+# Every command block of the pages is run, and their tables are compared with the code.
+docs: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 0 -q tests/docs
 
 # A real control plane as the judge of ours, built from Go modules into a cache; a second call does nothing.
 KUBERNETES ?= 1.36.3

@@ -45,8 +45,9 @@ class Shell:
         }
 
     def run(self, command: str) -> tuple[int, str]:
+        exports = "export " in command
         done = subprocess.run(
-            ["sh", "-c", f"set -eu\n{command}\n{SAVE}"],
+            ["sh", "-c", f"set -eu\n{command}\n{SAVE if exports else ''}"],
             cwd=ROOT,
             env=self._env,
             stdin=subprocess.DEVNULL,
@@ -56,7 +57,7 @@ class Shell:
             timeout=90,
             check=False,
         )
-        if done.returncode == 0:
+        if exports and done.returncode == 0:
             self._env = json.loads(self._state.read_text())
         return done.returncode, done.stdout
 
