@@ -109,6 +109,10 @@ class BadBody(PermanentError):
     """A request body that cannot be read as what it claims to be. The API server answers 400."""
 
 
+class BadPatchItem(BadBody):
+    """An item of a strategic merge patch without its merge key, or with a directive unknown. The API server answers 500."""
+
+
 class PatchRefused(PermanentError):
     """A well-formed patch that does not fit the object that it meets. The API server answers 422."""
 

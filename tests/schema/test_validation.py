@@ -230,7 +230,7 @@ def test_rules_on_items_compare_with_the_item_of_the_same_key() -> None:
         ({"name": "a", "labels": {"x": "v" * 64}}, f'metadata.labels: Invalid value: "{"v" * 64}": must be no more'),
         ({"name": "a", "annotations": {"a": "x" * 300_000}}, "metadata.annotations: Too long: may not be more than"),
         ({"name": "a", "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p"}]},
-         'metadata.ownerReferences[0].uid: Invalid value: "": must not be empty'),
+         'metadata.ownerReferences.uid: Invalid value: "": must not be empty'),
     ],
 )  # fmt: skip
 def test_metadata_is_judged(metadata: Object, want: str) -> None:

@@ -6,6 +6,7 @@ from modelplane.api.meta import GVK, Object
 from modelplane.errors import ApplyConflict, BadBody, Refusal
 from modelplane.server import bodies, fieldmanager, refusals, shaping, writing
 from modelplane.server.call import Answer, Call
+from modelplane.server.fieldmanager.typed import undeclared
 from modelplane.server.objects import now
 from modelplane.server.reading import one
 from modelplane.server.schema.decode import field_warnings, strict_error
@@ -54,7 +55,9 @@ async def _apply(call: Call, applied: Object, manager: str) -> tuple[bool, Entry
             why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             raise call.conflict(call.name, why)
         try:
-            return True, await writing.insert(call, merge(None), tracked=True)
+            made = merge(None)
+            made["metadata"].pop("resourceVersion", None)  # Of no object: kube-apiserver takes no notice of it either.
+            return True, await writing.insert(call, made, tracked=True)
         except Refusal as refusal:
             if refusal.reason != "AlreadyExists":
                 raise
@@ -63,12 +66,13 @@ async def _apply(call: Call, applied: Object, manager: str) -> tuple[bool, Entry
 
 def _configuration(call: Call) -> Object:
     value, duplicates = bodies.parse_yaml(call.request.body)
+    if value is None:
+        value = {}
     if not isinstance(value, dict):
         raise refusals.bad_request("error decoding YAML: the body is not an object")
-    if not value.get("kind") or not value.get("apiVersion"):
-        given = GVK.parse(str(value.get("apiVersion") or ""), str(value.get("kind") or ""))
+    given = GVK.parse(str(value.get("apiVersion") or ""), str(value.get("kind") or ""))
+    if given != call.type.gvk:
         raise refusals.bad_request(f"invalid object type: {given.group}/{given.version}, Kind={given.kind}")
-    value = bodies.expect(value, call.type.gvk, custom=True, body=call.request.body)
     validation = shaping.field_validation(call)
     if duplicates and validation == "Strict":
         raise refusals.bad_request(f"error strict decoding YAML: {strict_error((), duplicates)}")
@@ -80,7 +84,11 @@ def _configuration(call: Call) -> Object:
         raise refusals.bad_request("error decoding YAML: metadata is not an object")
     if metadata.get("managedFields") is not None:
         raise refusals.bad_request("metadata.managedFields must be nil")
-    if metadata.get("name") not in (None, "", call.name):
+    if not metadata.get("name"):
+        raise refusals.bad_request(
+            f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
+        )
+    if metadata["name"] != call.name:
         raise refusals.bad_request(
             f"the name of the object ({metadata['name']}) does not match the name on the URL ({call.name})"
         )
@@ -88,7 +96,12 @@ def _configuration(call: Call) -> Object:
         raise refusals.bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
-    metadata["name"] = call.name
+    wrong = undeclared(call.type.schema.root, value)
+    if wrong:
+        told = wrong[0] if len(wrong) == 1 else "errors:\n  " + "\n  ".join(wrong)
+        place = f"{metadata.get('namespace') or ''}/{call.name}"
+        what = f"{given.group}/{given.version}, Kind={given.kind}"
+        raise Refusal(500, "", f"failed to create typed patch object ({place}; {what}): {told}")
     if not call.type.custom:
         value = shaping.of_kind(value, call.type.gvk)
         metadata = value["metadata"]

@@ -59,7 +59,8 @@ def parse_patch(body: bytes) -> object:
     try:
         return msgspec.json.decode(body)
     except ValueError as error:
-        raise refusals.bad_request(f"error decoding patch: {error}") from None
+        why = "unexpected end of JSON input" if "truncated" in str(error) else error
+        raise refusals.bad_request(f"error decoding patch: {why}") from None
 
 
 def expect(obj: Object, gvk: GVK, *, custom: bool, body: bytes = b"") -> Object:

@@ -1,6 +1,6 @@
 """Nothing in objects of built-in kinds, as Go reads and writes it.
 
-Null is absent, and in a list the empty value of the list's type; an empty list or map that is not required is absent
+Null is absent, and in a list or a map the empty value of its type; an empty list or map that is not required is absent
 too. Custom kinds keep all of that for their schema to judge; a built-in kind has none of it once its body was read, so
 that nothing after this has to expect it.
 """
@@ -27,7 +27,10 @@ def _clean(node: Node | None, value: object) -> object:
         kept = {}
         for name, item in value.items():
             below = None if node is None else node.field(name)
-            if item is not None and not (node is not None and item in ([], {}) and _omitted(node, name, below)):
+            if item is None:
+                if node is not None and below is not None and name not in node.properties and below.type in _ZERO:
+                    kept[name] = _ZERO[below.type]
+            elif not (node is not None and item in ([], {}) and _omitted(node, name, below)):
                 kept[name] = _clean(below, item)
         return value if len(kept) == len(value) and all(kept[name] is value[name] for name in kept) else kept
     if isinstance(value, list):
@@ -39,7 +42,7 @@ def _clean(node: Node | None, value: object) -> object:
 
 def _omitted(node: Node, name: str, below: Node | None) -> bool:
     """Whether Go leaves an empty value of this field out: lists and maps, where the field may be missing."""
-    if below is None or name not in node.properties or name in node.required:
+    if below is None or name == "managedFields" or name not in node.properties or name in node.required:
         return False
     return below.type == "array" or (below.additional is not None and not below.properties)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from modelplane.api.meta import GVK, Object
-from modelplane.errors import BadBody, PatchRefused, Refusal
+from modelplane.errors import BadBody, BadPatchItem, PatchRefused, Refusal
 from modelplane.server import bodies, refusals, shaping, writing
 from modelplane.server.call import Answer, Call
 from modelplane.server.patch import json_patch, merge_patch, strategic_merge
@@ -61,6 +61,8 @@ def carry_out(call: Call, kind: str, document: object, old: Object) -> Object:
         if kind == MERGE:
             return merge_patch(old, document)
         return strategic_merge(old, document, call.type.schema.root)
+    except BadPatchItem as error:
+        raise Refusal(500, "", str(error)) from None
     except BadBody as error:
         raise refusals.bad_request(str(error)) from None
     except PatchRefused as error:

@@ -93,6 +93,11 @@ def apply_conflict(message: str, causes: Sequence[Object]) -> Refusal:
     return Refusal(409, "Conflict", message, {"causes": list(causes)})
 
 
+def unsupported_patch() -> Refusal:
+    """Of a PATCH; kube-apiserver says no more about it."""
+    return Refusal(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+
+
 def bad_request(message: str) -> Refusal:
     return Refusal(400, "BadRequest", message)
 

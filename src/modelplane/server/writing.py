@@ -35,24 +35,28 @@ async def create(call: Call) -> Answer:
 async def insert(call: Call, obj: Object, *, tracked: bool = False) -> Entry:
     """Store a new object; ``tracked`` says that its managed fields are right already. Raises what is wrong with it."""
     dry_run = call.request.dry_run
+    ownership.check_manager(call)
     prepared = prepare_new(call, obj)
     metadata = prepared["metadata"]
+    behaviour = behaviour_of(storage(call.type))
     generated = bool(metadata.get("generateName")) and not metadata.get("name")
     await require_namespace(call, metadata.get("name", ""))
     for attempt in range(NAME_ATTEMPTS):
         if generated:
             metadata["name"] = generate_name(metadata["generateName"])
-        behaviour_of(storage(call.type)).normalize(prepared)
+        behaviour.normalize(prepared)
         if not tracked:
             prepared = ownership.tracked(call, prepared, None)
             metadata = prepared["metadata"]
-        behaviour_of(storage(call.type)).prepare_create(prepared, call.backend.store)
+        behaviour.prepare_create(prepared, call.backend.store)
         shaping.check(call, prepared, None)
-        for text in behaviour_of(storage(call.type)).warnings(prepared):
+        for text in behaviour.warnings(prepared):
             call.request.warn(text)
         key = call.key_of(metadata["name"])
         try:
             if dry_run:
+                if call.backend.store.get(key) is not None:
+                    raise KeyExists(key)
                 return _imagined(call, key, prepared, None)
             return await call.backend.store.create(key, draft(stored(call, prepared)))
         except KeyExists:
@@ -68,13 +72,14 @@ def prepare_new(call: Call, obj: Object) -> Object:
     metadata = dict(_metadata_of(obj))
     if metadata.get("resourceVersion"):
         raise Refusal(500, "", "resourceVersion should not be set on objects to be created")
-    for name in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation",
+    for name in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink",
                  "resourceVersion"):  # fmt: skip
         metadata.pop(name, None)
     _place_in_namespace(call, metadata)
     if not metadata.get("name") and not metadata.get("generateName"):
         body = "Required value: name or generateName is required"
         raise call.invalid("", "metadata.name", body, "FieldValueRequired")
+    tidy(call, metadata)
     metadata["uid"] = new_uid()
     metadata["creationTimestamp"] = now()
     if call.type.generation:
@@ -92,6 +97,22 @@ def _metadata_of(obj: Object) -> Object:
     if not isinstance(metadata, dict):
         raise refusals.bad_request("metadata must be an object")
     return metadata
+
+
+def tidy(call: Call, metadata: Object) -> None:
+    """Leave out what is empty, as Go does, and owners that are named twice."""
+    for name in ("labels", "annotations", "finalizers", "ownerReferences"):
+        if name in metadata and not metadata[name]:
+            del metadata[name]
+    owners = metadata.get("ownerReferences") or []
+    uids = [owner.get("uid") for owner in owners]
+    twice = [uid for uid in dict.fromkeys(uids) if uids.count(uid) > 1]
+    if twice:
+        metadata["ownerReferences"] = [owner for at, owner in enumerate(owners) if owner not in owners[:at]]
+        call.request.warn(
+            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may "
+            f"reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {', '.join(twice)}"
+        )
 
 
 def _place_in_namespace(call: Call, metadata: Object) -> None:
@@ -153,6 +174,7 @@ async def modify(call: Call, change: Change, *, tracked: bool = False) -> Entry:
     """
     store = call.backend.store
     dry_run = call.request.dry_run
+    ownership.check_manager(call)
     for _ in range(ATTEMPTS):
         entry = call.entry()
         old = view(call.type, entry)
@@ -182,6 +204,9 @@ def settle(call: Call, new: Object, old: Object, *, tracked: bool = False) -> Ob
     _place_in_namespace(call, metadata)
     uid = metadata.get("uid")
     if uid and uid != before["uid"]:
+        if call.request.method == "PATCH":
+            error = FieldError(path="metadata.uid", type=ErrorType.INVALID, bad_value=uid, message="field is immutable")
+            raise shaping.invalid(call, call.name, [error])
         raise call.conflict(call.name, _uid_mismatch(call, uid, before["uid"]))
     if metadata.get("name", call.name) != call.name:
         raise refusals.bad_request(
@@ -195,6 +220,7 @@ def settle(call: Call, new: Object, old: Object, *, tracked: bool = False) -> Ob
         else:
             metadata.pop(name, None)
     metadata.pop("selfLink", None)
+    tidy(call, metadata)
     new = _own_part(call, {**new, "metadata": metadata}, old)
     new = call.type.schema.default(new)
     behaviour = behaviour_of(storage(call.type))

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from modelplane.api.meta import Object
-from modelplane.server import refusals
 from modelplane.server.behaviours.behaviour import Behaviour
 from modelplane.server.schema import ErrorType, FieldError
 from modelplane.server.store import Store
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 DATA_LIMIT = 1 << 20
-_BASE64 = re.compile("[A-Za-z0-9+/]*")
 
 
 @dataclass(frozen=True)
@@ -42,8 +39,6 @@ class Secrets(Behaviour):
     def normalize(self, obj: Object) -> None:
         _merge_string_data(obj)
         obj.setdefault("type", "Opaque")
-        for value in (obj.get("data") or {}).values():
-            _require_base64(value or "")
 
     def check(self, new: Object, old: Object | None) -> Sequence[FieldError]:
         errors = _frozen(new, old, ("data",))
@@ -89,6 +84,43 @@ class PersistentVolumeClaims(Behaviour):
 
 
 @dataclass(frozen=True)
+class Jobs(Behaviour):
+    """A job finds its pods by its own uid, unless it brings a selector."""
+
+    def prepare_create(self, obj: Object, store: Store) -> None:
+        spec, metadata = obj.setdefault("spec", {}), obj["metadata"]
+        if spec.get("manualSelector"):
+            return
+        template = spec.setdefault("template", {})
+        own = {"job-name": metadata.get("name", ""), "controller-uid": metadata["uid"]}
+        own |= {f"batch.kubernetes.io/{label}": value for label, value in own.items()}
+        labelled = template.setdefault("metadata", {})
+        labelled["labels"] = {**(labelled.get("labels") or {}), **own}
+        metadata.setdefault("labels", labelled["labels"])
+        spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": metadata["uid"]}}
+
+
+@dataclass(frozen=True)
+class Nodes(Behaviour):
+    """What a kubelet leaves out of a node's status."""
+
+    keeps_status: bool = True
+
+    def normalize(self, obj: Object) -> None:
+        status = obj.setdefault("status", {})
+        if status.get("capacity"):
+            status.setdefault("allocatable", status["capacity"])
+        status["daemonEndpoints"] = {"kubeletEndpoint": {"Port": 0}, **(status.get("daemonEndpoints") or {})}
+        status["nodeInfo"] = {**dict.fromkeys(_NODE_INFO, ""), **(status.get("nodeInfo") or {})}
+
+
+_NODE_INFO = (
+    "machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion", "kubeletVersion",
+    "kubeProxyVersion", "operatingSystem", "architecture",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
 class Events(Behaviour):
     """An event is about an object of its own namespace."""
 
@@ -102,17 +134,6 @@ class Events(Behaviour):
             return ()
         message = "does not match event.namespace"
         return [FieldError(path=f"{name}.namespace", type=ErrorType.INVALID, bad_value=about, message=message)]
-
-
-def _require_base64(text: str) -> None:
-    """Raises a 400 that says where the first byte is that cannot be."""
-    digits = len(_BASE64.match(text).group())  # type: ignore[union-attr]
-    padding = len(text) - digits
-    if padding > 2 or text[digits:].strip("=") or len(text) % 4:
-        at = digits if padding and text[digits] != "=" else len(text) // 4 * 4
-        raise refusals.bad_request(
-            f'Secret in version "v1" cannot be handled as a Secret: illegal base64 data at input byte {at}'
-        )
 
 
 def _merge_string_data(obj: Object) -> None:

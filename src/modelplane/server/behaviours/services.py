@@ -89,7 +89,7 @@ def _allocate(obj: Object, old: Object | None, store: Store) -> None:
             used_ports.add(port["nodePort"])
     spec.setdefault("clusterIPs", [spec["clusterIP"]])
     headless = spec["clusterIP"] == "None" and not spec.get("selector")
-    spec.setdefault("ipFamilies", ["IPv4"])
+    spec.setdefault("ipFamilies", ["IPv4", "IPv6"] if headless and old is None else ["IPv4"])
     spec.setdefault("ipFamilyPolicy", "RequireDualStack" if headless and old is None else "SingleStack")
 
 

@@ -214,19 +214,26 @@ def _service(obj: Object, old: Object | None) -> Errors:
 def _data(obj: Object, old: Object | None) -> Errors:
     for field in ("data", "binaryData"):
         for key in obj.get(field) or {}:
-            if not _DATA_KEY.fullmatch(key) or key in (".", ".."):
+            if key in (".", "..") or (key.startswith("..") and _DATA_KEY.fullmatch(key)):
+                words = f"must not be '{key}'" if key in (".", "..") else "must not start with '..'"
+                yield invalid(f"{field}[{key}]", key, words)
+            elif not _DATA_KEY.fullmatch(key):
                 message = (
                     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
                     "'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
                 )
                 yield invalid(f"{field}[{key}]", key, message)
     for key in (obj.get("data") or {}).keys() & (obj.get("binaryData") or {}).keys():
-        yield invalid(f"data[{key}]", key, f"duplicate of key present in binaryData (field binaryData[{key}])")
+        yield invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
 
 
 def _secret(obj: Object, old: Object | None) -> Errors:
     yield from _data(obj, old)
     yield from _fixed(obj, old, "type")
+    if obj.get("type") == "kubernetes.io/service-account-token":
+        account = "kubernetes.io/service-account.name"
+        if not ((obj.get("metadata") or {}).get("annotations") or {}).get(account):
+            yield required(f"metadata.annotations[{account}]")
 
 
 def _role(obj: Object, old: Object | None) -> Errors:
@@ -264,7 +271,8 @@ def _role_binding(obj: Object, old: Object | None) -> Errors:
     if not role.get("name"):
         yield required("roleRef.name")
     if old is not None and role != (old.get("roleRef") or {}):
-        yield invalid("roleRef", role, "cannot change roleRef")
+        shown = {"APIGroup": role.get("apiGroup"), "Kind": role.get("kind"), "Name": role.get("name")}
+        yield invalid("roleRef", shown, "cannot change roleRef")
     for position, subject in enumerate(obj.get("subjects") or ()):
         path = f"subjects[{position}]"
         if not subject.get("name"):

@@ -46,7 +46,9 @@ _STRUCTS: Final[dict[str, Object]] = {
     "DaemonSet": {"spec": {"template": _TEMPLATE, "updateStrategy": {}}},
     "Deployment": {"spec": {"template": _TEMPLATE, "strategy": {}}},
     "Event": {"involvedObject": {}, "source": {}},
+    "HorizontalPodAutoscaler": {"spec": {"scaleTargetRef": {}}},
     "Job": {"spec": {"template": _TEMPLATE}},
+    "NetworkPolicy": {"spec": {"podSelector": {}}},
     "PersistentVolumeClaim": {"spec": {"resources": {}}},
     "Pod": {"spec": {"containers": None}},
     "PodTemplate": {"template": _TEMPLATE},
@@ -170,6 +172,8 @@ def _put_together(obj: Object, managers: Managers) -> Object:
 
 def _sent_or_known(sent: object, known: Managers) -> Managers:
     if isinstance(sent, list) and len(sent) == 1 and not sent[0]:
+        return {}
+    if sent == []:
         return {}
     try:
         return entries.decode(sent) or known

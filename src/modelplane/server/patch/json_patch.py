@@ -48,7 +48,8 @@ def _apply(document: object, operation: object) -> object:
         if not keys:
             return value
         parent = _parent(document, keys, path, "replace")
-        _lookup(parent, keys[-1], path, "replace")
+        if not isinstance(parent, dict):  # a missing member is added, as the API server has it
+            _lookup(parent, keys[-1], path, "replace")
         _set(parent, keys[-1], value)
         return document
     if op == "test":
@@ -65,7 +66,7 @@ def _apply(document: object, operation: object) -> object:
                 raise PatchRefused(f"move operation does not apply: {source} cannot move into itself at {path}")
             document = _remove(document, _pointer(source), source, "move")
         return _add(document, keys, value, path, str(op))
-    raise BadBody(f"unexpected kind of operation: {op!r} at {path}; one of add, remove, replace, move, copy, test")
+    raise PatchRefused(f"unexpected kind of operation: {op!r} at {path}; one of add, remove, replace, move, copy, test")
 
 
 def _pointer(path: str) -> list[str]:
@@ -91,15 +92,16 @@ def _lookup(container: object, key: str, path: str, op: str, what: str = "key") 
 
 
 def _index(items: list[object], key: str, path: str, op: str, last: int) -> int:
-    if not key.isascii() or not key.isdigit() or (key != "0" and key.startswith("0")):
+    digits = key.removeprefix("-")
+    if not digits.isascii() or not digits.isdigit() or (digits != "0" and digits.startswith("0")):
         raise PatchRefused(
             f'{op} operation does not apply: doc is missing path: "{path}": {key!r} is no index of a list'
         )
-    if int(key) > last:
+    if int(key) > last or int(key) < -(last + 1):
         raise PatchRefused(
             f"{op} operation does not apply: Unable to access invalid index: {key}: invalid index referenced"
         )
-    return int(key)
+    return int(key) % (last + 1)
 
 
 def _get(document: object, keys: list[str], path: str, op: str) -> object:
@@ -141,7 +143,7 @@ def _remove(document: object, keys: list[str], path: str, op: str) -> object:
     if isinstance(parent, dict):
         del parent[keys[-1]]
     elif isinstance(parent, list):
-        del parent[int(keys[-1])]
+        del parent[_index(parent, keys[-1], path, op, len(parent) - 1)]
     return document
 
 
@@ -149,4 +151,4 @@ def _set(parent: object, key: str, value: object) -> None:
     if isinstance(parent, dict):
         parent[key] = value
     elif isinstance(parent, list):
-        parent[int(key)] = value
+        parent[_index(parent, key, key, "replace", len(parent) - 1)] = value

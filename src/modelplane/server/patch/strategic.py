@@ -11,7 +11,7 @@ import copy
 from collections.abc import Sequence
 
 from modelplane.api.meta import Object
-from modelplane.errors import BadBody
+from modelplane.errors import BadBody, BadPatchItem
 from modelplane.server.schema.node import ANYTHING, Node
 
 _PATCH = "$patch"
@@ -34,7 +34,7 @@ def _maps(original: Object, patch: Object, node: Node) -> Object:
     if directive == "delete":
         return {}
     if directive is not None:
-        raise BadBody(f"unknown patch type: {directive} in map: {patch}; $patch is replace or delete")
+        raise BadBody(f"unknown patch type: {directive} in map: {_go(patch)}")
     original = _retain(original, patch)
     orders = {key[len(_ORDER) :]: patch.pop(key) for key in list(patch) if key.startswith(_ORDER)}
     removals = {key[len(_DELETE) :]: patch.pop(key) for key in list(patch) if key.startswith(_DELETE)}
@@ -134,7 +134,7 @@ def _lists(original: list[object], patch: list[object], node: Node) -> list[obje
         elif directive is None:
             items.append(item)
         else:
-            raise BadBody(f"unknown patch type: {directive} in list: {item}; $patch is replace or delete")
+            raise BadPatchItem(f"unknown patch type: {directive} in map: {_go({**item, _PATCH: directive})}")
     if replace:
         return [_clean(item) for item in items]
     server = [item for item in original if not (isinstance(item, dict) and item.get(key) in gone)]
@@ -153,7 +153,7 @@ def _lists(original: list[object], patch: list[object], node: Node) -> list[obje
 
 def _key(item: Object, key: str) -> object:
     if key not in item:
-        raise BadBody(f"map: {item} does not contain declared merge key: {key}")
+        raise BadPatchItem(f"map: {_go(item)} does not contain declared merge key: {key}")
     return item[key]
 
 
@@ -204,3 +204,14 @@ def _clean_map(value: Object) -> Object:
 
 def _is_directive(value: object) -> bool:
     return isinstance(value, dict) and _PATCH in value
+
+
+def _go(value: object) -> str:
+    """A value as Go prints it."""
+    if isinstance(value, dict):
+        return f"map[{' '.join(f'{key}:{_go(value[key])}' for key in sorted(value))}]"
+    if isinstance(value, list):
+        return f"[{' '.join(map(_go, value))}]"
+    if value is None or isinstance(value, bool):
+        return {None: "<nil>", True: "true", False: "false"}[value]
+    return str(value)

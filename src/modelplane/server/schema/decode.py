@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
@@ -128,11 +129,22 @@ def type_mismatch(node: Node, value: object, path: str = "", owner: str = "") ->
         complaints = (type_mismatch(items, item, path, owner) for item in value) if items else iter(())
         return next((words for words in complaints if words), "")
     if _decodes(node.type, value):
-        return ""
+        return _bytes(str(value)) if node.constraints.get("format") == "byte" else ""
     found = {dict: "object", list: "array", str: "string", bool: "bool"}.get(type(value), "number")
     if found == "number" and node.type == "integer":
         found = f"number {value}"
     return f"json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {_go_type(node)}"
+
+
+def _bytes(text: str) -> str:
+    """What Go says of text that is no base64, with the place where it stops to be."""
+    text = text.replace("\n", "").replace("\r", "")
+    plain = re.match("[A-Za-z0-9+/]*", text)
+    assert plain
+    digits, padding = plain.end(), len(text) - plain.end()
+    if padding <= 2 and not text[digits:].strip("=") and len(text) % 4 == 0:
+        return ""
+    return f"illegal base64 data at input byte {digits if padding and text[digits] != '=' else len(text) // 4 * 4}"
 
 
 def _decodes(type_: str, value: object) -> bool:

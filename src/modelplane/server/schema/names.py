@@ -15,6 +15,7 @@ _LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE = f"({_QUALIFIED})?"
 _ANNOTATIONS_LIMIT = 256 * 1024
+_STANDARD_FINALIZERS: Final = ("kubernetes", "foregroundDeletion", "orphan")
 _IMMUTABLE: Final = ("name", "namespace", "uid", "creationTimestamp")
 
 NameRule = Callable[[str], list[str]]
@@ -25,12 +26,15 @@ def _too_long(limit: int) -> str:
     return f"must be no more than {limit} bytes"
 
 
-def _rule(expression: str, limit: int, words: str) -> NameRule:
+def _rule(expression: str, limit: int, words: str, *, undotted: bool = False) -> NameRule:
     compiled = re.compile(expression)
 
     def check(text: str) -> list[str]:
         found = [_too_long(limit)] if len(text.encode()) > limit else []
-        return found if compiled.fullmatch(text) else [*found, words]
+        if compiled.fullmatch(text):
+            return found
+        dotted = undotted and re.fullmatch(_SUBDOMAIN, text)
+        return [*found, "must not contain dots" if dotted else words]
 
     return check
 
@@ -46,6 +50,7 @@ dns_label: Final = _rule(
     63,
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
     f"an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL}')",
+    undotted=True,
 )
 dns_1035_label: Final = _rule(
     _LABEL_1035,
@@ -58,6 +63,11 @@ _qualified: Final = _rule(
     63,
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
     f"character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_QUALIFIED}')",
+)
+_KEY: Final = (
+    "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+    f"alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_QUALIFIED}') "
+    "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
 )
 label_value: Final = _rule(
     _VALUE,
@@ -78,11 +88,14 @@ def path_segment(text: str) -> list[str]:
 def label_key(text: str) -> list[str]:
     """A label or annotation key: an optional DNS prefix, a slash, a name."""
     prefix, slash, name = text.rpartition("/")
+    if "/" in prefix:
+        return [_KEY]
+    found = [f"prefix part {words}" for words in (dns_subdomain(prefix) if prefix else [])]
     if slash and not prefix:
-        return ["prefix part must be non-empty"]
+        found.append("prefix part must be non-empty")
     if not name:
-        return ["name part must be non-empty"]
-    return [*(f"prefix part {words}" for words in (dns_subdomain(prefix) if slash else [])), *_qualified(name)]
+        found.append("name part must be non-empty")
+    return [*found, *_qualified(name)]
 
 
 def labels(values: Mapping[str, object], path: str) -> list[FieldError]:
@@ -92,7 +105,9 @@ def labels(values: Mapping[str, object], path: str) -> list[FieldError]:
     return [FieldError(path=path, type=ErrorType.INVALID, bad_value=bad, message=words) for bad, words in found]
 
 
-def metadata(obj: Object, old: Object | None, rule: NameRule = dns_subdomain) -> list[FieldError]:
+def metadata(
+    obj: Object, old: Object | None, rule: NameRule = dns_subdomain, *, core: bool = False
+) -> list[FieldError]:
     """Errors of ``metadata``; on an update what may not change is compared with ``old``."""
     meta = obj.get("metadata") or {}
     errors: list[FieldError] = []
@@ -105,11 +120,12 @@ def metadata(obj: Object, old: Object | None, rule: NameRule = dns_subdomain) ->
         if not name and not meta.get("generateName"):
             message = "name or generateName is required"
             errors.append(FieldError(path="metadata.name", type=ErrorType.REQUIRED, message=message))
+        prefix = meta.get("generateName") or ""
+        masked = f"{prefix[:-2]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix
+        for words in rule(masked) if prefix else ():
+            invalid("generateName", prefix, words)
         for words in rule(name) if name else ():
             invalid("name", name, words)
-        prefix = (meta.get("generateName") or "")[:58]
-        for words in rule(prefix + "a") if prefix and not name else ():
-            invalid("generateName", meta["generateName"], words)
     else:
         before = old.get("metadata") or {}
         for field in _IMMUTABLE:
@@ -124,9 +140,13 @@ def metadata(obj: Object, old: Object | None, rule: NameRule = dns_subdomain) ->
     if size > _ANNOTATIONS_LIMIT:
         message = f"may not be more than {_ANNOTATIONS_LIMIT} bytes"
         errors.append(FieldError(path="metadata.annotations", type=ErrorType.TOO_LONG, message=message))
-    for finalizer in meta.get("finalizers") or ():
-        for words in label_key(finalizer):
+    for position, finalizer in enumerate(meta.get("finalizers") or ()):
+        wrong = label_key(finalizer)
+        for words in wrong:
             invalid("finalizers", finalizer, words)
+        if not wrong and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS and core:
+            message = "name is neither a standard finalizer name nor is it fully qualified"
+            invalid(f"finalizers[{position}]", finalizer, message)
     return errors + _owners(meta.get("ownerReferences") or ())
 
 
@@ -134,8 +154,8 @@ def _owners(references: object) -> list[FieldError]:
     errors: list[FieldError] = []
     controllers: list[Object] = []
     assert isinstance(references, list | tuple)
-    for position, owner in enumerate(references):
-        path = f"metadata.ownerReferences[{position}]"
+    for owner in references:
+        path = "metadata.ownerReferences"
         for field in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(field):
                 errors.append(
@@ -146,6 +166,10 @@ def _owners(references: object) -> list[FieldError]:
                         message="must not be empty" if field != "apiVersion" else "version must not be empty",
                     )
                 )
+        if owner.get("apiVersion") in ("v1", "events.k8s.io/v1") and owner.get("kind") == "Event":
+            group, _, version = owner["apiVersion"].rpartition("/")
+            message = f"{group}/{version}, Kind=Event is disallowed from being an owner"
+            errors.append(FieldError(path=path, type=ErrorType.INVALID, bad_value=owner, message=message))
         if owner.get("controller"):
             controllers.append(owner)
     if len(controllers) > 1:

@@ -80,7 +80,7 @@ class Schema:
 
     def validate(self, obj: Object, old: Object | None = None) -> list[FieldError]:
         """Everything wrong with an object; on an update, ``old`` is the stored one. Expects it pruned and defaulted."""
-        errors = metadata(obj, old, self._name)
+        errors = metadata(obj, old, self._name, core=self.builtin and self.node.name != "CustomResourceDefinition")
         structural = validate(self.node, obj, old)
         if self.builtin:
             structural = [error for error in structural if _judged(error)]
