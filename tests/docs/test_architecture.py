@@ -117,5 +117,5 @@ def vocabularies(path: Path) -> frozenset[str]:
 
 
 def test_every_verdict_of_the_planner_is_named() -> None:
-    paragraph = PAGE[PAGE.index("Verdicts in the message") :].split("\n\n")[0]
+    paragraph = PAGE[PAGE.index("Verdicts in the message") :].split("Each has figures")[0]
     assert re.findall(r"`([A-Z]\w+)`", paragraph) == [str(code) for code in Code], "in their order of precedence"

@@ -150,3 +150,9 @@ def test_every_link_leads_to_a_page_and_a_heading(name: str) -> None:
         path = (ROOT / name).parent / file if file else ROOT / name
         assert path.is_file(), f"{name}: {target} leads nowhere"
         assert not anchor or anchor in anchors(path.read_text()), f"{name}: {target} has no such heading"
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_a_page_knows_no_machine_but_the_readers(name: str) -> None:
+    found = re.findall(r"(?:/work|/root|/tmp|/Users)/\S*|\bhttps?://(?!127\.0\.0\.1)[^\s)`]+", page(name))
+    assert not found, f"{name} names {found}; paths are relative or below ~, and pages link to each other"
