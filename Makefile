@@ -10,6 +10,7 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 $(VENV)/.local: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) install --editable '.[local]'
+	@$(BIN)/python -m compileall -q src
 	@touch $@
 
 # What developers need besides (dependency groups came with pip 25.1).

@@ -47,7 +47,12 @@ class Fleet:
             text=True,
             timeout=90,
             check=False,
-            env={**os.environ, "HOME": str(home), "KUBECACHEDIR": str(home / "cache")},
+            env={
+                **os.environ,
+                "HOME": str(home),
+                "KUBECACHEDIR": str(home / "cache"),
+                "MODELPLANE_FRONT_DOOR_PORT": "0",
+            },
         )
         if check and done.returncode:
             pytest.fail(f"{' '.join(argv[1:])} exited {done.returncode}:\n{done.stdout}\n{self.logs()}")

@@ -57,6 +57,7 @@ def test_ctrl_c_leaves_no_process_and_no_port(tmp_path: Path, when: str) -> None
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        env={**os.environ, "MODELPLANE_FRONT_DOOR_PORT": "0"},
     ) as up:
         assert up.stdout is not None
         seen: list[processes.Record] = []
@@ -83,7 +84,7 @@ def test_the_demo_runs_twice_and_reports_what_it_took(tmp_path: Path) -> None:
             text=True,
             timeout=110,
             check=False,
-            env={**os.environ, "TMPDIR": str(tmp_path), "HOME": str(tmp_path)},
+            env={**os.environ, "TMPDIR": str(tmp_path), "HOME": str(tmp_path), "MODELPLANE_FRONT_DOOR_PORT": "0"},
         )
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         first, memory = done.stdout.strip().splitlines()[-2:]

@@ -45,6 +45,11 @@ def socket_directory(data: Path) -> Path:
     return Path(tempfile.gettempdir()) / f"modelplane-{digest}"
 
 
+def ads_socket(data: Path) -> Path:
+    """Where proxies of this data directory ask for their configuration; it accepts once the gateway serves."""
+    return socket_directory(data) / "ads.sock"
+
+
 def bootstrap(node: str, ads: Path, admin: Path) -> Object:
     """What a proxy is started with: who it is and where its configuration comes from."""
     over_ads = {"ads": {}, "resource_api_version": "V3", "initial_fetch_timeout": "0s"}

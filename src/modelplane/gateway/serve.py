@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from modelplane.errors import InvalidKubeconfig, PermanentError
-from modelplane.gateway.proxies import socket_directory
+from modelplane.gateway.proxies import ads_socket, socket_directory
 from modelplane.gateway.site import Host, Site
 from modelplane.gateway.xds.server import Server
 from modelplane.kube import Kubeconfig
@@ -57,7 +57,7 @@ async def serve(directory: Path, clusters: Sequence[Cluster], stop: asyncio.Even
             if site is not None:
                 site.schedule()
 
-        host = Host(directory, sockets, Server(sockets / "ads.sock", changed))
+        host = Host(directory, sockets, Server(ads_socket(directory), changed))
         await host.server.start()
         for cluster in clusters:
             sites[cluster.name] = Site(cluster.name, host, cluster.controllers, port=cluster.port)

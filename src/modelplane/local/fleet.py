@@ -19,6 +19,7 @@ from typing import Final
 
 from modelplane import processes
 from modelplane.errors import ModelplaneError, PermanentError
+from modelplane.gateway.proxies import ads_socket
 from modelplane.kube.client import Client
 from modelplane.kube.kubeconfig import Kubeconfig
 from modelplane.local import bootstrap, fleet_spec, ports
@@ -66,7 +67,8 @@ class LocalFleet:
                 await bootstrap.kubeconfig_secret(client, cluster, self.layout.cluster_kubeconfig(cluster.name))
         gateways = [f"--cluster={name}={path}" for name, path in kubeconfigs]
         flags = {"--data-dir": self.layout.gateway, "--control": self.layout.control_kubeconfig}
-        await self.supervisor.start(self._unit("gateway", flags, more=gateways))
+        unit = self._unit("gateway", flags, more=gateways)
+        await self.supervisor.start(unit, ready=lambda: self._accepts(ads_socket(self.layout.gateway)))
         self._report("gateway: one Envoy per Gateway, fed over ADS")
 
     async def _start_control(self) -> None:
@@ -131,6 +133,16 @@ class LocalFleet:
                 async with Client(Kubeconfig.load(kubeconfig)) as client:
                     await client.ready()
                     return
+            await asyncio.sleep(0.03)
+
+    @staticmethod
+    async def _accepts(socket: Path) -> None:
+        """Return once somebody listens at the Unix socket."""
+        while True:
+            with contextlib.suppress(OSError):
+                _, writer = await asyncio.open_unix_connection(str(socket))
+                writer.close()
+                return
             await asyncio.sleep(0.03)
 
     async def stop(self) -> None:
