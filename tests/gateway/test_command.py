@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -68,16 +70,24 @@ def test_a_kept_port_that_a_stranger_took_is_given_up_but_not_one_of_our_own_pro
     assert KeptPorts(tmp_path / "ports.json").get("a") == moved
 
 
+def test_a_deep_directory_for_temporary_files_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / ("t" * 100)))
+    folder = socket_directory(tmp_path / ("x" * 100))
+    assert len(str(folder)) < 60, "a socket's path has to fit into 107 bytes"
+
+
 def test_sockets_of_a_deep_directory_lie_somewhere_short_that_is_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deep = tmp_path / ("x" * 100)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    short = Path(tempfile.mkdtemp(prefix="mp-", dir="/tmp"))
+    monkeypatch.setattr("tempfile.tempdir", str(short))
     folder = socket_directory(deep)
-    assert folder.parent == tmp_path
+    assert folder.parent == short
     assert socket_directory(tmp_path / "y" / ".." / ("x" * 100)) == folder
     assert _folders(deep) == folder
     assert folder.stat().st_mode & 0o777 == 0o700
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     with pytest.raises(PermanentError, match="belongs to somebody else"):
         _folders(deep)
+    shutil.rmtree(short)

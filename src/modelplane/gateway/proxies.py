@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import os
 import tempfile
 import time
 from collections.abc import Callable, Collection
@@ -19,6 +20,7 @@ import orjson
 
 from modelplane import processes
 from modelplane.api.meta import Object
+from modelplane.errors import PermanentError
 from modelplane.gateway.xds.names import ADS_CLUSTER
 
 log = logging.getLogger(__name__)
@@ -38,11 +40,23 @@ _STATS: Final = (
 
 
 def socket_directory(data: Path) -> Path:
-    """Where Unix sockets of this data directory lie: inside it, or a short stand-in where their paths would be too long."""
-    if len(str(data)) + len("/proxies/0123456789abcdef.admin") <= _SOCKET_PATH_LIMIT:
+    """Where Unix sockets of this data directory lie: inside it, or a short stand-in where their paths would be too long.
+
+    Raises PermanentError when every stand-in is too long as well.
+    """
+    if _short_enough(data):
         return data
     digest = hashlib.sha256(str(data.resolve()).encode()).hexdigest()[:12]
-    return Path(tempfile.gettempdir()) / f"modelplane-{digest}"
+    # The directory for temporary files may itself be a deep one.
+    for root in (Path(tempfile.gettempdir()), Path(os.environ.get("XDG_RUNTIME_DIR") or "/tmp"), Path("/tmp")):
+        stand_in = root / f"modelplane-{os.getuid()}-{digest}"
+        if _short_enough(stand_in):
+            return stand_in
+    raise PermanentError(f"the path of {data} is too long for Unix sockets; choose a shorter --data-dir")
+
+
+def _short_enough(directory: Path) -> bool:
+    return len(str(directory)) + len("/proxies/0123456789abcdef.admin") <= _SOCKET_PATH_LIMIT
 
 
 def ads_socket(data: Path) -> Path:
