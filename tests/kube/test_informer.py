@@ -145,6 +145,19 @@ async def test_a_kind_that_the_server_lacks_is_an_error_until_it_comes() -> None
         await until(lambda: informer.healthy)
 
 
+async def test_an_event_that_makes_no_sense_ends_in_a_fresh_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with FakeApi() as api, api.client() as client:
+        await client.create(config_map("a"))
+        async with informing(client) as informer:
+            await informer.synced.wait()
+            changes: list[str] = []
+            informer.on_health(lambda: changes.append(type(informer.error).__name__))
+            api.history.append((api.version + 1, "MODIFIED", {**config_map("c"), "metadata": {"name": "c"}}))
+            await api.put(config_map("b"))
+            await until(lambda: changes == ["ServerFailure", "NoneType"])
+            assert informer.get(Key("default", "b")) is not None
+
+
 async def test_our_own_write_is_taken_over_only_when_it_is_newer() -> None:
     async with FakeApi() as api, api.client() as client:
         old = await client.create(config_map("a"))

@@ -184,6 +184,8 @@ class Clusters:
                 pass
             except ApiError as error:
                 self._reach(link, error)
+            except Exception:
+                log.exception("cluster %s: the knock failed", link.name)
             else:
                 self._reach(link, None)
             with contextlib.suppress(TimeoutError):

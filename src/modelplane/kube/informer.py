@@ -15,7 +15,7 @@ from contextlib import aclosing
 from typing import Final, TypeAlias
 
 from modelplane.api.meta import Key, Object, Resource
-from modelplane.errors import ApiError, Gone, Invalid, Unreachable
+from modelplane.errors import ApiError, Gone, Invalid, ServerFailure, Unreachable
 from modelplane.kube.backoff import Backoff
 from modelplane.kube.client import Client, Kind, Param, Selector, selector
 
@@ -106,6 +106,11 @@ class Informer:
                 self._client.watch_list_offered = False
             except ApiError as error:
                 self._fail(error)
+            except Exception as error:
+                # A copy that stops silently is worse than one that starts over.
+                log.exception("watching %s failed; it is listed again", self._kind)
+                self._version = ""
+                self._fail(ServerFailure(f"watching {self._kind}: {type(error).__name__}: {error}"))
             if time.monotonic() - began < self._quiet:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self._backoff.next()):
