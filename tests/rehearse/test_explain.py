@@ -30,7 +30,7 @@ FLEET = [
 
 def asked(tmp_path: Path, objects: list[Object], *arguments: str) -> Result:
     path = tmp_path / "fleet.json"
-    path.write_text(json.dumps(Scene(objects).document("2026-11-29T12:00:00Z")))
+    path.write_text(json.dumps(Scene(objects, "2026-11-29T12:00:00Z").document()))
     return CliRunner().invoke(main, ["explain", *arguments, "--snapshot", str(path)])
 
 

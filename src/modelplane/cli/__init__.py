@@ -21,6 +21,8 @@ VERBS: Final = {
     "gateway": "Turn Gateway API objects into running Envoy proxies.",
     "nodes": "Run the node runtime of a simulated cluster.",
     "operator": "Run the control plane against any Kubernetes API server.",
+    "plan": "Rehearse a change: what would be placed, moved and refused.",
+    "snapshot": "Save what placement reads of a fleet, for rehearsals.",
     "scheduler": "Run the pod scheduler of a simulated cluster.",
     "status": "Show clusters, pools, replicas and endpoints.",
     "undrain": "Let replicas come back to a cluster.",

@@ -13,7 +13,7 @@ from modelplane.cli import options
 
 if TYPE_CHECKING:
     from modelplane.kube.client import Client
-    from modelplane.plan.explanation import Explanation
+    from modelplane.plan.explanation import Explanation, Refusal
     from modelplane.plan.scene import Scene
 
 KINDS = ("modeldeployment", "modeldeployments", "md")
@@ -44,7 +44,7 @@ def command(
     kind, slash, name = target.partition("/")
     if not slash or not name or kind.lower().partition(".")[0] not in KINDS:
         raise click.UsageError(f"{target} is no modeldeployment/NAME; deployments are what is placed")
-    scene = saved(snapshot) if snapshot is not None else options.run(_live(data_dir, kubeconfig))
+    scene = saved(snapshot) if snapshot is not None else options.run(live(data_dir, kubeconfig))
     try:
         request = scene.request(_deployment(scene, namespace, name))
         found = explain(scene.fleet(), request)
@@ -65,7 +65,8 @@ def _deployment(scene: Scene, namespace: str, name: str) -> dict[str, object]:
     return found
 
 
-async def _live(data_dir: Path, kubeconfig: Path | None) -> Scene:
+async def live(data_dir: Path, kubeconfig: Path | None) -> Scene:
+    """The scene of a live fleet."""
     async with options.control_client(data_dir, kubeconfig) as client:
         return await read(client)
 
@@ -74,10 +75,12 @@ async def read(client: Client) -> Scene:
     """Everything of a live fleet that placement looks at."""
     import asyncio
 
+    from modelplane.cli.snapshot import now
     from modelplane.plan.scene import KINDS, Scene
 
+    taken = now()
     lists = await asyncio.gather(*(client.list(kind) for kind in KINDS))
-    return Scene(obj for found in lists for obj in found.items)
+    return Scene((obj for found in lists for obj in found.items), taken)
 
 
 def saved(path: Path) -> Scene:
@@ -108,6 +111,16 @@ def _text(found: Explanation) -> str:
     parts.append(table(("REPLICA", "CLUSTER", "POOLS", "STATE", "READY", "WHY"), rows))
     leaving = [[one.name, one.cluster, str(one.reason), one.message] for one in plan.removed]
     parts.append(table(("LEAVES", "CLUSTER", "REASON", "WHY"), leaving))
+    parts.append(refusals(found.refusals))
+    nearest = found.nearest
+    if nearest is not None:
+        steps = ", then ".join(step.text for step in nearest.changes)
+        parts.append(f"Smallest change that lets one more replica fit: {steps} (on {nearest.verdict.cluster}).")
+    return "\n\n".join(part for part in parts if part)
+
+
+def refusals(found: Sequence[Refusal]) -> str:
+    """A line for each cluster that takes no more, and what would help."""
     rows = [
         [
             one.verdict.cluster,
@@ -115,14 +128,9 @@ def _text(found: Explanation) -> str:
             one.verdict.message or "-",
             ", then ".join(step.text for step in one.changes) or "-",
         ]
-        for one in found.refusals
+        for one in found
     ]
-    parts.append(table(("CLUSTER", "ONE MORE", "WHY", "SMALLEST CHANGE"), rows))
-    nearest = found.nearest
-    if nearest is not None:
-        steps = ", then ".join(step.text for step in nearest.changes)
-        parts.append(f"Smallest change that lets one more replica fit: {steps} (on {nearest.verdict.cluster}).")
-    return "\n\n".join(part for part in parts if part)
+    return table(("CLUSTER", "ONE MORE", "WHY", "SMALLEST CHANGE"), rows)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

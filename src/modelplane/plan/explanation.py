@@ -92,8 +92,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
                 {"name": one.name, "cluster": one.cluster, "reason": str(one.reason), "message": one.message}
                 for one in self.plan.removed
             ],
-            "clusters": [_refusal(one) for one in self.refusals],
-            "smallestChange": _refusal(nearest) if nearest is not None else None,
+            "clusters": [refusal(one) for one in self.refusals],
+            "smallestChange": refusal(nearest) if nearest is not None else None,
         }
 
 
@@ -143,7 +143,8 @@ def _seat(placement: Placement, replica: Replica | None) -> Seat:
     )
 
 
-def _refusal(one: Refusal) -> dict[str, Any]:
+def refusal(one: Refusal) -> dict[str, Any]:
+    """A cluster's answer as JSON."""
     verdict = one.verdict
     return {
         "cluster": verdict.cluster,

@@ -28,9 +28,10 @@ KINDS: Final = (
 
 
 class Scene:
-    """Objects by kind and key; treat them as immutable."""
+    """Objects by kind and key; treat them as immutable. ``taken`` is the time of its figures."""
 
-    def __init__(self, objects: Iterable[Object] = ()) -> None:
+    def __init__(self, objects: Iterable[Object] = (), taken: str = "") -> None:
+        self.taken = taken
         self._objects: dict[GVK, dict[Key, Object]] = {kind: {} for kind in KINDS}
         for obj in objects:
             self.put(obj)
@@ -50,7 +51,7 @@ class Scene:
         self._objects[kind].pop(key, None)
 
     def get(self, kind: GVK, key: Key) -> Object | None:
-        return self._objects[kind].get(key)
+        return self._objects.get(kind, {}).get(key)
 
     def all(self, kind: GVK) -> list[Object]:
         """Every object of the kind, by namespace and name."""
@@ -58,7 +59,7 @@ class Scene:
         return [found[key] for key in sorted(found)]
 
     def copy(self) -> Scene:
-        return Scene(self)
+        return Scene(self, self.taken)
 
     def __iter__(self) -> Iterator[Object]:
         for kind in KINDS:
@@ -91,9 +92,9 @@ class Scene:
 
     # --- as a document --------------------------------------------------------------------------------------------
 
-    def document(self, taken: str) -> Object:
-        """A List that `of_document` reads again; ``taken`` is the time of the snapshot."""
-        return {"apiVersion": "v1", "kind": "List", "takenAt": taken, "items": [_bare(obj) for obj in self]}
+    def document(self) -> Object:
+        """A List that `of_document` reads again."""
+        return {"apiVersion": "v1", "kind": "List", "takenAt": self.taken, "items": [_bare(obj) for obj in self]}
 
 
 def of_document(document: Any) -> Scene:
@@ -101,7 +102,7 @@ def of_document(document: Any) -> Scene:
     items = document.get("items") if isinstance(document, Mapping) else None
     if not isinstance(items, list):
         raise InvalidObject("a snapshot is a List with items; write one with `modelplane snapshot`")
-    return Scene(items)
+    return Scene(items, str(document.get("takenAt") or "an unknown time"))
 
 
 _METADATA: Final = ("name", "namespace", "uid", "labels", "ownerReferences", "creationTimestamp", "deletionTimestamp")

@@ -1,0 +1,159 @@
+"""`modelplane plan`: what a change would do to the fleet, without doing it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from modelplane.cli import options
+
+if TYPE_CHECKING:
+    from modelplane.api.meta import Key
+    from modelplane.plan.whatif import Fate, Rehearsal
+
+MANY: Final = ("-f", "--filename", "--drain", "--lose", "--add", "--scale", "--pool")
+"""Options that take every word up to the next option."""
+
+
+class _Command(click.Command):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """``--drain a b`` is ``--drain a --drain b``: no other word stands between the options of this verb."""
+        spread: list[str] = []
+        current, filled = "", False
+        for word in args:
+            if word.startswith("-") and word != "-":
+                current, filled = (word, False) if word in MANY else ("", False)
+            elif current:
+                if filled:
+                    spread.append(current)
+                filled = True
+            spread.append(word)
+        return super().parse_args(ctx, spread)
+
+
+FILE: Final = click.Path(exists=True, allow_dash=True, path_type=Path)
+
+
+@click.command(cls=_Command)
+@click.option(
+    "-f", "--filename", "manifests", multiple=True, type=FILE, help="Manifests to apply: files, folders or -."
+)
+@click.option("--drain", multiple=True, metavar="CLUSTER...", help="Drain these clusters.")
+@click.option("--lose", multiple=True, metavar="CLUSTER...", help="Lose these clusters with all that is on them.")
+@click.option(
+    "--add", multiple=True, type=FILE, metavar="FILE...", help="Add the clusters and classes of these manifests."
+)
+@click.option("--scale", multiple=True, metavar="NS/NAME=N", help="Give a deployment so many replicas.")
+@click.option("--pool", "pools", multiple=True, metavar="CLUSTER/POOL=NODES", help="Give a pool so many nodes.")
+@click.option(
+    "--snapshot",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Rehearse on a fleet that `modelplane snapshot` saved instead of a live one.",
+)
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@options.data_dir
+@options.kubeconfig
+def command(
+    manifests: tuple[Path, ...],
+    drain: tuple[str, ...],
+    lose: tuple[str, ...],
+    add: tuple[Path, ...],
+    scale: tuple[str, ...],
+    pools: tuple[str, ...],
+    snapshot: Path | None,
+    output: str,
+    data_dir: Path,
+    kubeconfig: Path | None,
+) -> None:
+    """Rehearse a change: what would be placed, moved and refused. Nothing is changed.
+
+    The options may be combined; without any, it says what the fleet as it is comes to. Exits with 2 when something does not
+    fit, and with 1 when the question cannot be answered.
+    """
+    from modelplane.cli import manifests as files
+    from modelplane.cli.explain import live, saved
+    from modelplane.errors import ModelplaneError
+    from modelplane.plan.edits import Edits, edited
+    from modelplane.plan.whatif import rehearse
+
+    edits = Edits(
+        manifests=(*files.read(add), *files.read(manifests)),
+        drain=drain,
+        lose=lose,
+        scale=dict(_scale(text) for text in scale),
+        pools=dict(_pool(text) for text in pools),
+    )
+    now = saved(snapshot) if snapshot is not None else options.run(live(data_dir, kubeconfig))
+    try:
+        then = edited(now, edits)
+        found = rehearse(now, then.scene, then.notes, then.stranded)
+    except ModelplaneError as error:
+        raise click.ClickException(str(error)) from error
+    if output == "json":
+        click.echo(json.dumps({"asOf": now.taken, **found.document()}, ensure_ascii=False, indent=2))
+    else:
+        click.echo(_text(found, now.taken))
+    if not found.fits:
+        sys.exit(2)
+
+
+def _scale(text: str) -> tuple[Key, int]:
+    from modelplane.api.meta import Key
+
+    target, number = _number(text, "--scale", "NS/NAME=N")
+    return Key(*target), number
+
+
+def _pool(text: str) -> tuple[tuple[str, str], int]:
+    return _number(text, "--pool", "CLUSTER/POOL=NODES")
+
+
+def _number(text: str, option: str, form: str) -> tuple[tuple[str, str], int]:
+    target, equals, number = text.rpartition("=")
+    first, slash, second = target.partition("/")
+    if not (equals and slash and first and second and number.isascii() and number.isdigit()):
+        raise click.BadParameter(f"{text!r} is no {form}", param_hint=option)
+    return (first, second), int(number)
+
+
+def _text(found: Rehearsal, taken: str) -> str:
+    from modelplane.cli.explain import table
+
+    parts = [f"note: {note}" for note in found.notes]
+    rows: list[Sequence[str]] = []
+    for move in found.moves:
+        rows.append(
+            (str(move.kind), move.deployment, move.replica, move.source or "-", move.target or "-", move.why or "-")
+        )
+    parts.append(table(("CHANGE", "DEPLOYMENT", "REPLICA", "FROM", "TO", "WHY"), rows) or "Nothing moves.")
+    changed = [fate for fate in found.fates if fate.before != fate.after or not fate.fits]
+    counts = [(fate.deployment, str(fate.wanted), str(fate.before), str(fate.after), _state(fate)) for fate in changed]
+    parts.append(table(("DEPLOYMENT", "WANTED", "NOW", "THEN", "FITS"), counts))
+    for fate in found.fates:
+        if not fate.fits:
+            parts.append(_refused(fate))
+    parts += [f"Overcommitted: {text}" for text in found.overcommitted]
+    verdict = "Everything fits." if found.fits else "Not everything fits."
+    parts.append(f"{verdict} Figures as of {taken}; nothing was changed.")
+    return "\n\n".join(part for part in parts if part)
+
+
+def _state(fate: Fate) -> str:
+    if not fate.fits:
+        return "no"
+    return f"yes, {fate.waiting} waiting for nodes" if fate.waiting else "yes"
+
+
+def _refused(fate: Fate) -> str:
+    from modelplane.cli.explain import refusals
+
+    lines = [f"{fate.deployment} does not fit: {fate.message}", refusals(fate.refusals)]
+    if fate.nearest is not None:
+        steps = ", then ".join(step.text for step in fate.nearest.changes)
+        lines.append(f"Smallest change that lets one more replica fit: {steps} (on {fate.nearest.verdict.cluster}).")
+    return "\n".join(line for line in lines if line)

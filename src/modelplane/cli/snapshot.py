@@ -1,0 +1,37 @@
+"""`modelplane snapshot`: what placement reads of a live fleet, in one file, for rehearsals elsewhere."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from modelplane.cli import options
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
+@options.data_dir
+@options.kubeconfig
+def command(file: Path | None, data_dir: Path, kubeconfig: Path | None) -> None:
+    """Write the fleet's classes, clusters, caches, deployments and replicas to FILE, or to standard output.
+
+    Without Secrets, and without what containers are given: no environment, arguments or annotations. `modelplane plan`,
+    `explain` and `match` answer questions about it, offline.
+    """
+    from modelplane.cli.explain import live
+
+    scene = options.run(live(data_dir, kubeconfig))
+    text = json.dumps(scene.document(), ensure_ascii=False, indent=1)
+    if file is None:
+        click.echo(text)
+        return
+    file.write_text(text + "\n", encoding="utf-8")
+    click.echo(f"{file}: {len(list(scene))} objects", err=True)
+
+
+def now() -> str:
+    """RFC 3339."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

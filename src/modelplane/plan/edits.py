@@ -1,0 +1,230 @@
+"""What-if edits of a scene: manifests as an API server would take them, drains, losses, sizes.
+
+Everything that an edit cannot know is assumed in the deployment's favour and said in a note: a new cluster is taken to become Ready
+with every node that it declares. Where figures are observed, added nodes are empty and the emptiest nodes are the first to go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from modelplane.api import inference_class, inference_cluster, model_cache, model_deployment, model_replica
+from modelplane.api.labels import DRAIN_TAINT
+from modelplane.api.meta import GVK, Key, Object
+from modelplane.errors import PermanentError
+from modelplane.plan.capacity import claims_of
+from modelplane.plan.scene import Scene
+
+_NAMESPACED: Final = (model_cache.KIND, model_deployment.KIND)
+
+
+class UnknownTarget(PermanentError):
+    """An edit names something that the fleet does not have; the message lists what it has."""
+
+
+class Edits(msgspec.Struct, frozen=True, kw_only=True):
+    """Edits to be made together, in the order of the fields."""
+
+    manifests: Sequence[Object] = ()
+    lose: Sequence[str] = ()
+    drain: Sequence[str] = ()
+    scale: Mapping[Key, int] = {}
+    pools: Mapping[tuple[str, str], int] = {}
+    """Nodes by cluster and pool."""
+
+
+class Edited(msgspec.Struct, frozen=True):
+    """The scene after the edits, what a person should know about them, and replicas that lose their nodes."""
+
+    scene: Scene
+    notes: tuple[str, ...]
+    stranded: tuple[str, ...]
+
+
+def edited(scene: Scene, edits: Edits) -> Edited:
+    """Make the edits. Raises UnknownTarget."""
+    made = scene.copy()
+    notes: list[str] = []
+    stranded: list[str] = []
+    applied = [note for manifest in edits.manifests for note in _apply(made, manifest)]
+    touched = {(GVK.of(one), Key.of(one).name) for one in edits.manifests}
+    for cluster in made.all(inference_cluster.KIND):
+        classes = {pool.get("className") for pool in cluster["spec"].get("nodePools") or ()}
+        fresh = (inference_cluster.KIND, cluster["metadata"]["name"]) in touched
+        if fresh or any((inference_class.KIND, name) in touched for name in classes):
+            _publish(made, scene, cluster, notes, stranded)
+    for name in edits.lose:
+        _cluster(made, name)
+        made.drop(inference_cluster.KIND, Key("", name))
+    for name in edits.drain:
+        cluster = _cluster(made, name)
+        taints = [one for one in cluster["spec"].get("taints") or () if one.get("key") != DRAIN_TAINT]
+        taint = {"key": DRAIN_TAINT, "effect": "NoExecute"}
+        made.put({**cluster, "spec": {**cluster["spec"], "taints": [*taints, taint]}})
+    for key, replicas in edits.scale.items():
+        deployment = made.get(model_deployment.KIND, key)
+        if deployment is None:
+            raise UnknownTarget(_no("ModelDeployment", str(key), map(Key.of, made.all(model_deployment.KIND))))
+        made.put({**deployment, "spec": {**deployment["spec"], "replicas": replicas}})
+    for (name, pool), nodes in edits.pools.items():
+        _resize(made, _cluster(made, name), pool, nodes, stranded)
+    return Edited(made, (*applied, *notes), tuple(stranded))
+
+
+def _cluster(scene: Scene, name: str) -> Object:
+    found = scene.get(inference_cluster.KIND, Key("", name))
+    if found is None:
+        raise UnknownTarget(_no("InferenceCluster", name, map(Key.of, scene.all(inference_cluster.KIND))))
+    return found
+
+
+def _no(kind: str, name: str, known: Any) -> str:
+    names = [key.name if not key.namespace else str(key) for key in known]
+    return f"there is no {kind} {name}; there are: {', '.join(names[:20]) or 'none'}"
+
+
+# --- manifests ----------------------------------------------------------------------------------------------------
+
+
+def _apply(scene: Scene, manifest: Object) -> list[str]:
+    """Take a manifest as `kubectl apply` would: its spec, its labels over those that are there; the status stays."""
+    kind, metadata = GVK.of(manifest), dict(manifest["metadata"])
+    if kind == model_replica.KIND:
+        return [f"passed over: ModelReplica {Key.of(manifest)} (replicas are placed, not applied)"]
+    if kind in _NAMESPACED:
+        metadata.setdefault("namespace", "default")
+    known = scene.get(kind, Key.of({"metadata": metadata}))
+    spec = dict(manifest.get("spec") or {})
+    obj: Object = {**manifest, "metadata": metadata, "spec": spec}
+    obj.pop("status", None)
+    if known is not None:
+        before = known["metadata"]
+        labels = {**(before.get("labels") or {}), **(metadata.get("labels") or {})}
+        obj["metadata"] = {**before, **metadata, "labels": labels}
+        if kind == inference_cluster.KIND:
+            drained = [one for one in known["spec"].get("taints") or () if one.get("key") == DRAIN_TAINT]
+            if drained:
+                spec["taints"] = [*(spec.get("taints") or ()), *drained]
+        if "status" in known:
+            obj["status"] = known["status"]
+    if not scene.put(obj):
+        return [f"passed over: {kind.kind} {Key.of(manifest)} (placement does not read it)"]
+    return []
+
+
+def _publish(scene: Scene, before: Scene, cluster: Object, notes: list[str], stranded: list[str]) -> None:
+    """What the cluster would publish: its pools with their classes' devices, and that it is Ready where it is new."""
+    name = cluster["metadata"]["name"]
+    status = dict(cluster.get("status") or {})
+    known = {pool["name"]: pool for pool in status.get("gpuPools") or ()}
+    old = before.get(inference_cluster.KIND, Key("", name))
+    counts = {pool["name"]: _nodes(pool) for pool in ((old or {}).get("spec") or {}).get("nodePools") or ()}
+    pools = []
+    for pool in cluster["spec"].get("nodePools") or ():
+        class_ = scene.get(inference_class.KIND, Key("", pool["className"]))
+        published = known.get(pool["name"])
+        if class_ is None and published is None:
+            notes.append(
+                f"cluster {name}: pool {pool['name']} has no devices: InferenceClass {pool['className']} is not there"
+            )
+            continue
+        devices = (
+            class_["spec"].get("devices") or [] if class_ is not None else published["devices"] if published else []
+        )
+        if published is None:
+            pools.append(_declared(pool, devices, cluster))
+            continue
+        entry = {**published, "devices": devices}
+        if counts.get(pool["name"]) not in (None, _nodes(pool)):
+            entry = _sized(entry, _nodes(pool), counts[pool["name"]], f"{name}/{pool['name']}", stranded)
+        pools.append(entry)
+    status["gpuPools"] = pools
+    if old is None:
+        status["conditions"] = [{"type": "Ready", "status": "True", "reason": "Assumed"}]
+        status["gateway"] = {"address": "assumed"}
+        existing = (cluster["spec"].get("cluster") or {}).get("existing") or {}
+        storage = (existing.get("cache") or {}).get("storageClassName")
+        if storage:
+            status["cache"] = {"storageClassName": storage}
+        notes.append(f"cluster {name} is new: taken to become Ready, with every node that it declares")
+    scene.put({**cluster, "status": status})
+
+
+def _declared(pool: Mapping[str, Any], devices: Sequence[Object], cluster: Object) -> Object:
+    existing = (cluster["spec"].get("cluster") or {}).get("source") == "Existing"
+    grow = 0 if existing else max(0, int(pool.get("maxNodeCount") or 0) - _nodes(pool))
+    return {
+        "name": pool["name"],
+        "nodes": pool.get("maxNodeCount") or _nodes(pool),
+        "devices": list(devices),
+        "capacity": {"source": "Declared", "growNodes": grow},
+    }
+
+
+def _nodes(pool: Mapping[str, Any]) -> int:
+    found = pool.get("nodeCount")
+    return 1 if found is None else int(found)
+
+
+# --- sizes --------------------------------------------------------------------------------------------------------
+
+
+def _resize(scene: Scene, cluster: Object, name: str, nodes: int, stranded: list[str]) -> None:
+    where = f"{cluster['metadata']['name']}/{name}"
+    status = cluster.get("status") or {}
+    pools = {pool["name"]: pool for pool in status.get("gpuPools") or ()}
+    specs = cluster["spec"].get("nodePools") or []
+    if name not in pools:
+        raise UnknownTarget(
+            f"cluster {cluster['metadata']['name']} has no pool {name}; it has: {', '.join(pools) or 'none'}"
+        )
+    before = next((_nodes(pool) for pool in specs if pool["name"] == name), int(pools[name].get("nodes") or 0))
+    pools[name] = _sized(pools[name], nodes, before, where, stranded)
+    scene.put(
+        {
+            **cluster,
+            "spec": {
+                **cluster["spec"],
+                "nodePools": [{**pool, "nodeCount": nodes} if pool["name"] == name else pool for pool in specs],
+            },
+            "status": {**status, "gpuPools": list(pools.values())},
+        }
+    )
+
+
+def _sized(pool: Object, nodes: int, before: int, where: str, stranded: list[str]) -> Object:
+    """The published pool with another number of nodes."""
+    capacity = dict(pool.get("capacity") or {"source": "Declared", "growNodes": 0})
+    observed = capacity.get("source") == "Observed"
+    buckets = [dict(bucket) for bucket in capacity.get("nodesByFreeDevices") or ()]
+    now = sum(bucket["nodes"] for bucket in buckets) if observed else before
+    more = nodes - now
+    if capacity.get("growNodes"):
+        capacity["growNodes"] = max(0, capacity["growNodes"] - more)
+    if observed:
+        whole = _whole(pool)
+        if more > 0:
+            buckets.append({"free": whole, "nodes": more})
+        busy = 0
+        for bucket in sorted(buckets, key=lambda one: (-sum(one["free"].values()), claims_of(one["free"]))):
+            gone = min(bucket["nodes"], max(0, -more))
+            bucket["nodes"] -= gone
+            more += gone
+            busy += gone if any(bucket["free"].get(key, 0) < count for key, count in whole.items()) else 0
+        capacity["nodesByFreeDevices"] = [bucket for bucket in buckets if bucket["nodes"]]
+        if busy:
+            stranded.append(f"pool {where}: {busy} of the nodes that go have devices in use; drain or scale down first")
+    return {**pool, "nodes": nodes, "capacity": capacity}
+
+
+def _whole(pool: Object) -> dict[str, int]:
+    """The claimable devices of an empty node, by DeviceClass."""
+    amounts: dict[str, int] = {}
+    for device in pool.get("devices") or ():
+        if device.get("claim") != "Synthetic":
+            name = device.get("deviceClassName") or ""
+            amounts[name] = amounts.get(name, 0) + max(0, int(device.get("count") or 0))
+    return amounts

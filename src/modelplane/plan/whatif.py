@@ -1,0 +1,308 @@
+"""Rehearsal: where everything would be after what-if edits, found by the function that places in production.
+
+Deployments are planned in the order in which the control plane takes them, round after round, until nothing moves: a replica
+that is placed in one round serves in the next, what left has freed its devices, and what waited may follow. Nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+
+from modelplane.api.meta import Key
+from modelplane.plan.capacity import Claims, PoolCapacity
+from modelplane.plan.explanation import Explanation, Refusal, explain, refusal
+from modelplane.plan.fleet import Cluster, Fleet, Picture, Replica, accounted
+from modelplane.plan.outcome import Departure, Placement, Plan, State
+from modelplane.plan.placement import plan
+from modelplane.plan.request import InvalidNodeSelector, PlacementRequest
+from modelplane.plan.scene import Scene
+
+ROUNDS: Final = 50
+
+
+class Kind(StrEnum):
+    """What happens to a replica."""
+
+    PLACED = "placed"
+    MOVED = "moved"
+    REMOVED = "removed"
+
+
+class Move(msgspec.Struct, frozen=True, kw_only=True):
+    """One difference between now and then. A moved replica has both clusters and its new name."""
+
+    kind: Kind
+    deployment: str
+    replica: str
+    source: str = ""
+    target: str = ""
+    why: str = ""
+
+
+class Fate(msgspec.Struct, frozen=True, kw_only=True):
+    """One deployment, now and then. ``wanted`` is what it asks for then, ``before`` and ``after`` have a place."""
+
+    deployment: str
+    wanted: int
+    before: int
+    after: int
+    reason: str
+    message: str
+    waiting: int = 0
+    refusals: tuple[Refusal, ...] = ()
+    nearest: Refusal | None = None
+    fits: bool = True
+
+
+class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a what-if question."""
+
+    moves: tuple[Move, ...]
+    fates: tuple[Fate, ...]
+    overcommitted: tuple[str, ...]
+    """Pools that would hold more replicas than they have nodes for; replicas are not moved for that."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        return not self.overcommitted and all(fate.fits for fate in self.fates)
+
+    def document(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "fits": self.fits,
+            "changes": [
+                {
+                    "change": str(move.kind),
+                    "deployment": move.deployment,
+                    "replica": move.replica,
+                    "from": move.source,
+                    "to": move.target,
+                    "why": move.why,
+                }
+                for move in self.moves
+            ],
+            "deployments": [
+                {
+                    "deployment": fate.deployment,
+                    "wanted": fate.wanted,
+                    "before": fate.before,
+                    "after": fate.after,
+                    "waitingForNodes": fate.waiting,
+                    "fits": fate.fits,
+                    "reason": fate.reason,
+                    "message": fate.message,
+                    "clusters": [refusal(one) for one in fate.refusals],
+                    "smallestChange": refusal(fate.nearest) if fate.nearest is not None else None,
+                }
+                for fate in self.fates
+            ],
+            "overcommitted": list(self.overcommitted),
+            "notes": list(self.notes),
+        }
+
+
+def rehearse(now: Scene, then: Scene, notes: Iterable[str] = (), stranded: Iterable[str] = ()) -> Rehearsal:
+    """What differs once the control plane has settled on ``then``; ``stranded`` tells of replicas whose nodes are taken away.
+    Raises InvalidObject for objects that are not of their kind."""
+    settling = _Settling(then)
+    settling.run()
+    before = now.fleet()
+    moves: list[Move] = []
+    fates: list[Fate] = []
+    for key in sorted({*before.by_deployment, *settling.requests, *settling.broken}):
+        had = before.of_deployment(key)
+        has = settling.fleet.of_deployment(key)
+        moves += _moves(key, had, has, settling)
+        fates += _fate(key, len(had), settling)
+    return Rehearsal(
+        moves=tuple(moves),
+        fates=tuple(fates),
+        overcommitted=(*stranded, *_overcommitted(before, settling.fleet)),
+        notes=tuple(notes),
+    )
+
+
+class _Settling:
+    """The control plane's passes over a scene, until nothing moves."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.picture = Picture()
+        start = scene.fleet()
+        for cluster in start.clusters.values():
+            self.picture.put(cluster)
+        for replica in start.by_key.values():
+            self.picture.show(replica)
+        self.requests: dict[Key, PlacementRequest] = {}
+        self.broken: dict[Key, tuple[int, str]] = {}
+        """What a deployment wants that cannot be judged, and why."""
+        self.plans: dict[Key, Plan] = {}
+        self.left: dict[tuple[str, str], tuple[Departure, str]] = {}
+        """Why replicas went, by namespace and name."""
+        self.placed: dict[Key, Placement] = {}
+        for deployment in scene.waiting_order():
+            key = Key.of(deployment)
+            try:
+                self.requests[key] = scene.request(deployment)
+            except InvalidNodeSelector as error:
+                wanted = int(deployment["spec"].get("replicas", 1))
+                self.broken[key] = wanted, f"{error}; nothing moves until it is corrected"
+
+    @property
+    def fleet(self) -> Fleet:
+        return self.picture.fleet
+
+    def run(self) -> None:
+        for _ in range(ROUNDS):
+            # Every deployment is asked in each round: one moves, another follows.
+            moved = [self.step(key, request) for key, request in self.requests.items()]
+            if not any(moved):
+                return
+
+    def step(self, key: Key, request: PlacementRequest) -> bool:
+        found = self.plans[key] = plan(self.fleet, request)
+        for removal in found.removed:
+            gone = Key(key.namespace, removal.name)
+            replica = self.fleet.by_key[gone]
+            self.give_back(replica)
+            self.picture.hide(gone)
+            self.left[key.namespace, removal.name] = removal.reason, removal.message
+        fresh = found.assumed()
+        seats = {one.name: one for one in found.placements if one.state is State.NEW}
+        for replica in fresh:
+            self.picture.show(msgspec.structs.replace(replica, assumed=False, ready=True))
+            self.placed[replica.key] = seats[replica.key.name]
+        return bool(found.removed or fresh)
+
+    def give_back(self, replica: Replica) -> None:
+        """What an agent would see once the replica is gone: its devices are free again."""
+        cluster = self.fleet.clusters.get(replica.cluster)
+        if cluster is None:
+            return
+        pools = []
+        for pool in cluster.pools:
+            capacity = pool.capacity
+            for need in replica.needs:
+                if need.pool == pool.name and accounted(replica, capacity):
+                    for _ in range(need.pods):
+                        capacity = _freed(capacity, need.claims)
+            pools.append(pool if capacity is pool.capacity else msgspec.structs.replace(pool, capacity=capacity))
+        if any(new is not old for new, old in zip(pools, cluster.pools, strict=True)):
+            self.picture.put(msgspec.structs.replace(cluster, pools=tuple(pools)))
+
+
+def _freed(capacity: PoolCapacity, claims: Claims) -> PoolCapacity:
+    """A pod's devices are free on the fullest node that can have had it; the histogram does not say which it was."""
+    buckets = dict(capacity.buckets or ())
+    whole = dict(capacity.whole)
+    for free in sorted(buckets, key=lambda one: (sum(count for _, count in one), one)):
+        after = dict(free)
+        for name, count in claims:
+            after[name] = after.get(name, 0) + count
+        if all(count <= whole.get(name, 0) for name, count in after.items()):
+            buckets[free] -= 1
+            later = tuple(sorted(after.items()))
+            buckets[later] = buckets.get(later, 0) + 1
+            break
+    left = tuple(sorted((free, nodes) for free, nodes in buckets.items() if nodes))
+    return msgspec.structs.replace(capacity, buckets=left)
+
+
+# --- the difference -----------------------------------------------------------------------------------------------
+
+
+def _moves(key: Key, had: list[Replica], has: list[Replica], settling: _Settling) -> list[Move]:
+    """Replicas that go are paired with those that come, except where the deployment becomes smaller."""
+    old = {(one.key.name, one.cluster): one for one in had}
+    new = {(one.key.name, one.cluster): one for one in has}
+    gone = [one for name, one in sorted(old.items()) if name not in new]
+    come = [one for name, one in sorted(new.items()) if name not in old]
+    moves: list[Move] = []
+    for one in gone:
+        reason, why = settling.left.get((key.namespace, one.key.name), (None, ""))
+        if come and reason is not Departure.SCALED_DOWN:
+            target = come.pop(0)
+            moves.append(
+                Move(
+                    kind=Kind.MOVED,
+                    deployment=str(key),
+                    replica=target.key.name,
+                    source=one.cluster,
+                    target=target.cluster,
+                    why=why,
+                )
+            )
+        else:
+            moves.append(
+                Move(kind=Kind.REMOVED, deployment=str(key), replica=one.key.name, source=one.cluster, why=why)
+            )
+    for one in come:
+        why = settling.placed[one.key].message
+        moves.append(Move(kind=Kind.PLACED, deployment=str(key), replica=one.key.name, target=one.cluster, why=why))
+    return moves
+
+
+def _fate(key: Key, before: int, settling: _Settling) -> list[Fate]:
+    if key in settling.broken:
+        wanted, message = settling.broken[key]
+        fate = Fate(
+            deployment=str(key),
+            wanted=wanted,
+            before=before,
+            after=before,
+            reason="InvalidNodeSelector",
+            message=message,
+            fits=False,
+        )
+        return [fate]
+    if key not in settling.requests:
+        # Replicas of a deployment that is not there: they take room until they are collected.
+        return []
+    found = settling.plans[key]
+    condition = found.condition()
+    account: Explanation | None = None
+    if found.missing:
+        account = explain(settling.fleet, settling.requests[key])
+    return [
+        Fate(
+            deployment=str(key),
+            wanted=found.wanted,
+            before=before,
+            after=found.placed,
+            waiting=sum(
+                1
+                for one in settling.fleet.of_deployment(key)
+                if one.key in settling.placed and settling.placed[one.key].waiting
+            ),
+            fits=not found.missing,
+            reason=condition.reason,
+            message=condition.message,
+            refusals=account.refusals if account is not None else (),
+            nearest=account.nearest if account is not None else None,
+        )
+    ]
+
+
+def _overcommitted(before: Fleet, after: Fleet) -> list[str]:
+    """Pools that lack more nodes than they lacked before."""
+    found = []
+    for name, cluster in sorted(after.clusters.items()):
+        lacked = _lacks(before, before.clusters[name]) if name in before.clusters else {}
+        for pool, nodes in _lacks(after, cluster).items():
+            if nodes > lacked.get(pool, 0):
+                has = next(one.capacity.nodes for one in cluster.pools if one.name == pool)
+                found.append(f"pool {name}/{pool} has {has} nodes and its replicas need {has + nodes}")
+    return found
+
+
+def _lacks(fleet: Fleet, cluster: Cluster) -> Mapping[str, int]:
+    ledger = fleet.ledger(cluster.name)
+    return {
+        name: -(pool.nodes + pool.grow)
+        for name, pool in ledger.pools.items()
+        if pool.buckets is None and pool.nodes + pool.grow < 0
+    }

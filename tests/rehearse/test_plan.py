@@ -1,0 +1,350 @@
+"""`modelplane plan` says what a change would do, changes nothing, and exits with 2 when something does not fit."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from modelplane.api.meta import Object
+from modelplane.cli import main
+from modelplane.plan.scene import Scene
+from tests.kube.fake_api import FakeApi
+from tests.rehearse.words import deployment, device, inference_class, inference_cluster, replica
+
+TAKEN = "2026-11-29T12:00:00Z"
+CHAT = deployment("chat", 2)
+FLEET = [
+    inference_class("h100"),
+    inference_cluster("east"),
+    inference_cluster("west"),
+    CHAT,
+    replica(CHAT, "east"),
+    replica(CHAT, "west"),
+]
+
+
+def on(tmp_path: Path, objects: list[Object], *arguments: str) -> Result:
+    path = tmp_path / "fleet.json"
+    path.write_text(json.dumps(Scene(objects, TAKEN).document()))
+    return CliRunner().invoke(main, ["plan", *arguments, "--snapshot", str(path)])
+
+
+def told(tmp_path: Path, objects: list[Object], *arguments: str, code: int = 0) -> dict[str, Any]:
+    result = on(tmp_path, objects, *arguments, "-o", "json")
+    assert result.exit_code == code, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    assert found["fits"] is (code == 0)
+    assert found["asOf"] == TAKEN
+    return found
+
+
+def changes(found: dict[str, Any]) -> list[str]:
+    """``moved ml/chat east west``."""
+    return [
+        " ".join(word for word in (one["change"], one["deployment"], one["from"], one["to"]) if word)
+        for one in found["changes"]
+    ]
+
+
+def file(tmp_path: Path, *objects: Object) -> str:
+    path = tmp_path / "change.yaml"
+    path.write_text(yaml.safe_dump_all([_applied(obj) for obj in objects]))
+    return str(path)
+
+
+def _applied(obj: Object) -> Object:
+    """As a person writes it: without what servers add."""
+    metadata = {key: obj["metadata"][key] for key in ("name", "namespace", "labels") if obj["metadata"].get(key)}
+    return {**{key: value for key, value in obj.items() if key != "status"}, "metadata": metadata}
+
+
+def test_without_a_change_nothing_moves(tmp_path: Path) -> None:
+    assert changes(told(tmp_path, FLEET)) == []
+    result = on(tmp_path, FLEET)
+    assert "Nothing moves." in result.stdout
+    assert result.stdout.endswith(f"Everything fits. Figures as of {TAKEN}; nothing was changed.\n")
+
+
+def test_a_drain_moves_what_is_there_and_says_why(tmp_path: Path) -> None:
+    found = told(tmp_path, FLEET, "--drain", "east")
+    assert changes(found) == ["moved ml/chat east west"]
+    assert found["changes"][0]["why"] == "cluster east has taint modelplane.ai/drain:NoExecute"
+
+
+def test_a_drain_of_all_clusters_fits_nowhere(tmp_path: Path) -> None:
+    found = told(tmp_path, FLEET, "--drain", "east", "west", code=2)
+    assert changes(found) == ["removed ml/chat east", "removed ml/chat west"]
+    (fate,) = found["deployments"]
+    assert (fate["wanted"], fate["before"], fate["after"], fate["fits"]) == (2, 2, 0, False)
+    assert {one["code"] for one in fate["clusters"]} == {"Tainted"}
+    assert fate["smallestChange"]["changes"][0]["text"] == "modelplane undrain east"
+
+
+def test_a_lost_cluster_takes_its_room_along(tmp_path: Path) -> None:
+    small = [inference_cluster("east", pools={"default": 1}), inference_cluster("west", pools={"default": 1})]
+    found = told(tmp_path, [*small, *FLEET[3:]], "--lose", "east", code=2)
+    assert changes(found) == ["removed ml/chat east"]
+    result = on(tmp_path, [*small, *FLEET[3:]], "--lose", "east")
+    assert "ml/chat does not fit: 1 of 2 replicas placed; 1 without a place" in result.stdout
+    assert "free 1 node of pool default (on west)" in result.stdout
+    assert "Not everything fits." in result.stdout
+
+
+def test_a_new_deployment_is_placed_after_those_that_wait_longer(tmp_path: Path) -> None:
+    old = deployment("old", 1, made="2026-01-01T00:00:00Z")
+    fleet = [inference_cluster("east", pools={"default": 1}), old]
+    young = deployment("a-young-one")
+    found = told(tmp_path, fleet, "-f", file(tmp_path, young), code=2)
+    assert changes(found) == ["placed ml/old east"]
+    assert [one["fits"] for one in found["deployments"]] == [False, True]
+    assert found["deployments"][0]["deployment"] == "ml/a-young-one"
+
+
+def test_those_that_wait_are_taken_by_age_then_namespace_then_name(tmp_path: Path) -> None:
+    waiting = [
+        deployment("b", namespace="a"),
+        deployment("a", namespace="b"),
+        deployment("z", namespace="z", made="2026-01-01T00:00:00Z"),
+        deployment("a", namespace="a"),
+    ]
+    for nodes, placed in ((1, ["z/z"]), (2, ["a/a", "z/z"]), (3, ["a/a", "a/b", "z/z"])):
+        found = told(tmp_path, [inference_cluster("east", pools={"default": nodes}), *waiting], code=2)
+        assert [one["deployment"] for one in found["changes"]] == placed
+
+
+def test_what_is_freed_is_given_to_who_waits(tmp_path: Path) -> None:
+    waiting = deployment("waiting", 2, made="2026-01-01T00:00:00Z")
+    small = [inference_cluster("east", pools={"default": 1}), inference_cluster("west", pools={"default": 1})]
+    found = told(tmp_path, [*small, *FLEET[3:], waiting], "--scale", "ml/chat=1", code=2)
+    assert changes(found) == ["removed ml/chat west", "placed ml/waiting west"]
+    found = told(tmp_path, [*small, *FLEET[3:], waiting], "--scale", "ml/chat=0")
+    assert len(found["changes"]) == 4
+
+
+def test_a_changed_deployment_replaces_what_no_longer_matches(tmp_path: Path) -> None:
+    fleet = [
+        inference_cluster("east", labels={"tier": "gold"}, pools={"default": 1}),
+        inference_cluster("west"),
+        CHAT,
+        replica(CHAT, "east"),
+        replica(CHAT, "west"),
+    ]
+    found = told(tmp_path, fleet, "-f", file(tmp_path, deployment("chat", 2, labels={"tier": "gold"})), code=2)
+    assert changes(found) == ["removed ml/chat west"] or found["deployments"][0]["after"] == 1
+    fleet[0] = inference_cluster("east", labels={"tier": "gold"})
+    found = told(tmp_path, fleet, "-f", file(tmp_path, deployment("chat", 2, labels={"tier": "gold"})))
+    assert changes(found) == ["moved ml/chat west east"]
+
+
+def test_added_clusters_take_what_waits(tmp_path: Path) -> None:
+    fleet = [inference_class("h100"), inference_cluster("east", pools={"default": 1}), CHAT]
+    assert told(tmp_path, fleet, code=2)["deployments"][0]["after"] == 1
+    found = told(tmp_path, fleet, "--add", file(tmp_path, inference_cluster("new")))
+    assert changes(found) == ["placed ml/chat east", "placed ml/chat new"]
+    assert found["notes"] == ["cluster new is new: taken to become Ready, with every node that it declares"]
+
+
+def test_a_cluster_whose_class_is_not_there_has_no_devices(tmp_path: Path) -> None:
+    found = told(tmp_path, [CHAT], "--add", file(tmp_path, inference_cluster("new")), code=2)
+    assert "InferenceClass h100 is not there" in found["notes"][0]
+    assert [one["code"] for one in found["deployments"][0]["clusters"]] == ["NoPools"]
+    both = file(tmp_path, inference_class("h100"), inference_cluster("new"))
+    assert told(tmp_path, [CHAT], "--add", both)["deployments"][0]["after"] == 2
+
+
+def test_a_changed_class_republishes_the_pools_that_name_it(tmp_path: Path) -> None:
+    chat = deployment("chat", 2, count=4)
+    fleet = [inference_class("h100"), inference_cluster("east"), chat]
+    assert told(tmp_path, fleet, code=2)["deployments"][0]["clusters"][0]["code"] == "TooFewDevices"
+    found = told(tmp_path, fleet, "-f", file(tmp_path, inference_class("h100", device("gpu", count=8))))
+    assert changes(found) == ["placed ml/chat east", "placed ml/chat east"]
+
+
+def test_a_cluster_of_a_cloud_may_grow_to_its_largest(tmp_path: Path) -> None:
+    cloud = inference_cluster("gke", pools={"default": 1})
+    cloud["spec"]["cluster"] = {"source": "GKE", "gke": {"region": "europe-west4"}}
+    cloud["spec"]["nodePools"][0] |= {"minNodeCount": 0, "maxNodeCount": 2, "zones": ["europe-west4-a"]}
+    classes = inference_class("h100")
+    classes["spec"]["provisioning"] = {"gke": {"machineType": "a3-highgpu-8g"}}
+    found = told(tmp_path, [classes, CHAT], "--add", file(tmp_path, cloud))
+    assert found["deployments"][0]["waitingForNodes"] == 1
+
+
+def test_a_larger_pool_takes_more_and_a_smaller_one_is_overcommitted(tmp_path: Path) -> None:
+    fleet = [inference_cluster("east", pools={"default": 1}), CHAT, replica(CHAT, "east")]
+    found = told(tmp_path, fleet, "--pool", "east/default=2")
+    assert changes(found) == ["placed ml/chat east"]
+    full = [inference_cluster("east"), CHAT, replica(CHAT, "east"), replica(CHAT, "east", 1)]
+    found = told(tmp_path, full, "--pool", "east/default=1", code=2)
+    assert found["overcommitted"] == ["pool east/default has 1 nodes and its replicas need 2"]
+    assert changes(found) == [], "replicas are not moved for that, in production neither"
+    assert "Overcommitted: pool east/default" in on(tmp_path, full, "--pool", "east/default=1").stdout
+
+
+def observed(*buckets: tuple[int, int], grow: int = 0) -> Object:
+    made = inference_cluster("east", devices=[device("gpu", count=8)])
+    made["status"]["gpuPools"][0]["capacity"] = {
+        "source": "Observed",
+        "observedTime": "2026-11-29T13:00:00Z",
+        "growNodes": grow,
+        "nodesByFreeDevices": [{"free": {"gpu.nvidia.com": free}, "nodes": nodes} for free, nodes in buckets],
+    }
+    return made
+
+
+def test_observed_devices_come_free_when_their_replica_goes(tmp_path: Path) -> None:
+    small = deployment("small", 1)
+    large = deployment("large", 1, count=8)
+    fleet = [observed((7, 1)), small, large, replica(small, "east")]
+    assert changes(told(tmp_path, fleet, code=2)) == []
+    assert changes(told(tmp_path, fleet, "--scale", "ml/small=0")) == ["placed ml/large east", "removed ml/small east"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "placed", "stranded"),
+    [(3, 2, []), (2, 1, []), (1, 0, []), (0, 0, ["pool east/default: 1 of the nodes that go have devices in use"])],
+)
+def test_of_observed_nodes_the_emptiest_go_first(tmp_path: Path, nodes: int, placed: int, stranded: list[str]) -> None:
+    large = deployment("large", 3, count=8)
+    found = told(tmp_path, [observed((2, 1), (8, 2)), large], "--pool", f"east/default={nodes}", code=2)
+    assert found["deployments"][0]["after"] == placed
+    assert [text.split(";")[0] for text in found["overcommitted"]] == stranded
+
+
+@pytest.mark.parametrize(("nodes", "waiting"), [(1, 4), (3, 2), (4, 1), (5, 0)])
+def test_a_pool_that_may_grow_keeps_its_largest_size(tmp_path: Path, nodes: int, waiting: int) -> None:
+    large = deployment("large", 4, count=8)
+    found = told(tmp_path, [observed((2, 1), (8, 2), grow=2), large], "--pool", f"east/default={nodes}")
+    (fate,) = found["deployments"]
+    assert (fate["after"], fate["waitingForNodes"]) == (4, waiting)
+
+
+def test_manifests_are_refused_in_the_api_servers_words(tmp_path: Path) -> None:
+    broken = deployment("chat", 2, selector="device.driver == gpu")
+    result = on(tmp_path, FLEET, "-f", file(tmp_path, broken))
+    assert result.exit_code == 1
+    assert "change.yaml:1: spec.template.spec.engines[0].members[0]" in result.stderr
+    assert "undeclared reference to 'gpu'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: [", "change.yaml:2: not YAML"),
+        ("apiVersion: modelplane.ai/v1alpha1\nkind: ModelDeploymen\n", "no kind"),
+        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {}\n", "metadata.name is missing"),
+    ],
+)
+def test_a_file_that_holds_no_manifest_is_refused_by_line(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "change.yaml"
+    path.write_text(text)
+    result = on(tmp_path, FLEET, "-f", str(path))
+    assert result.exit_code == 1
+    assert said in result.stderr
+
+
+def test_folders_lists_and_standard_input_are_read_and_other_kinds_passed_over(tmp_path: Path) -> None:
+    folder = tmp_path / "manifests"
+    folder.mkdir()
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "ml"}}
+    items = [_applied(deployment("more")), config, _applied(replica(CHAT, "east", 7))]
+    (folder / "a.yaml").write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": items}))
+    found = told(tmp_path, FLEET, "-f", str(folder))
+    assert changes(found) == ["placed ml/more east"]
+    assert found["notes"][0] == "passed over: ConfigMap ml/c (placement does not read it)"
+    assert found["notes"][1].startswith("passed over: ModelReplica")
+    path = tmp_path / "fleet.json"
+    body = yaml.safe_dump(_applied(deployment("more")))
+    result = CliRunner().invoke(main, ["plan", "-f", "-", "--snapshot", str(path), "-o", "json"], input=body)
+    assert changes(json.loads(result.stdout)) == ["placed ml/more east"]
+    (folder / "a.yaml").unlink()
+    assert on(tmp_path, FLEET, "-f", str(folder)).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--drain", "north"], 1, "there is no InferenceCluster north; there are: east, west"),
+        (["--lose", "north"], 1, "there is no InferenceCluster north"),
+        (["--scale", "ml/other=1"], 1, "there is no ModelDeployment ml/other; there are: ml/chat"),
+        (["--pool", "east/other=1"], 1, "cluster east has no pool other; it has: default"),
+        (["--scale", "chat=1"], 2, "is no NS/NAME=N"),
+        (["--pool", "east/default=-1"], 2, "is no CLUSTER/POOL=NODES"),
+        (["--scale", "ml/chat=many"], 2, "is no NS/NAME=N"),
+        (["stray"], 2, "unexpected extra argument"),
+    ],
+)
+def test_what_is_not_there_is_named(tmp_path: Path, arguments: list[str], code: int, said: str) -> None:
+    result = on(tmp_path, FLEET, *arguments)
+    assert result.exit_code == code
+    assert said in result.stderr
+
+
+def test_a_stored_selector_that_does_not_compile_holds_its_replicas(tmp_path: Path) -> None:
+    broken = deployment("chat", 2, selector="device.driver")
+    found = told(tmp_path, [*FLEET[:3], broken, *FLEET[4:]], "--drain", "east", code=2)
+    assert changes(found) == []
+    assert found["deployments"][0]["reason"] == "InvalidNodeSelector"
+
+
+def test_edits_are_combined(tmp_path: Path) -> None:
+    arguments = ["--drain", "east", "--pool", "west/default=3", "--scale", "ml/chat=3", "-f"]
+    found = told(tmp_path, FLEET, *arguments, file(tmp_path, deployment("more")), code=2)
+    assert sorted(changes(found)) == ["moved ml/chat east west", "placed ml/chat west"]
+    assert [one["after"] for one in found["deployments"]] == [3, 0]
+
+
+async def test_a_live_fleet_is_rehearsed_and_left_alone(tmp_path: Path) -> None:
+    async with FakeApi() as api:
+        for obj in FLEET:
+            await api.put(obj)
+        config = tmp_path / "kubeconfig"
+        config.write_text(api.kubeconfig_text())
+        before = json.dumps([*api.objects.values()])
+        arguments = ["plan", "--lose", "east", "--kubeconfig", str(config)]
+        result = await asyncio.to_thread(CliRunner().invoke, main, arguments)
+        assert json.dumps([*api.objects.values()]) == before
+        assert {method for method, _ in api.requests} == {"GET"}
+    assert result.exit_code == 0, result.output
+    assert "moved" in result.stdout
+
+
+async def test_a_snapshot_answers_as_the_fleet_that_it_was_taken_of_and_holds_no_secret(tmp_path: Path) -> None:
+    secret = "hf_abcdefghijklmnop"
+    chat = deployment("chat", 2)
+    chat["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": secret}
+    chat["metadata"]["managedFields"] = [{"manager": secret}]
+    container = {"name": "engine", "image": "engine:1", "env": [{"name": "TOKEN", "value": secret}], "args": [secret]}
+    chat["spec"]["template"]["spec"]["engines"][0]["members"][0]["template"]["spec"]["containers"] = [container]
+    cache = {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "ModelCache",
+        "metadata": {"name": "weights", "namespace": "ml"},
+        "spec": {"source": "HuggingFace", "huggingFace": {"repo": secret, "sizeGiB": 1}},
+    }
+    async with FakeApi() as api:
+        for obj in [*FLEET[:3], chat, cache, replica(chat, "east"), replica(chat, "west")]:
+            await api.put(obj)
+        config = tmp_path / "kubeconfig"
+        config.write_text(api.kubeconfig_text())
+        to = str(tmp_path / "saved.json")
+        run = CliRunner().invoke
+        saved = await asyncio.to_thread(run, main, ["snapshot", to, "--kubeconfig", str(config)])
+        assert saved.exit_code == 0, saved.output
+        shown = await asyncio.to_thread(run, main, ["snapshot", "--kubeconfig", str(config)])
+        question = ["plan", "--drain", "east", "-o", "json"]
+        live = await asyncio.to_thread(run, main, [*question, "--kubeconfig", str(config)])
+    text = Path(to).read_text()
+    assert secret not in text
+    assert json.loads(shown.stdout)["items"] == json.loads(text)["items"]
+    offline = CliRunner().invoke(main, [*question, "--snapshot", to])
+    one, other = json.loads(live.stdout), json.loads(offline.stdout)
+    assert one.pop("asOf") >= json.loads(text)["takenAt"]
+    other.pop("asOf")
+    assert one == other
