@@ -21,6 +21,7 @@ LOOKS = (
     "kubectl logs",
     "modelplane chat",
     "modelplane status",
+    "modelplane explain",
 )
 """Commands that change nothing: a reader whose fleet has just come up would look again."""
 AGAIN = 30.0
