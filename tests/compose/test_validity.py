@@ -75,5 +75,5 @@ def test_every_object_is_valid_whatever_people_call_things(reason: str, replica:
 
 def test_a_name_that_no_service_may_have_would_be_seen(two_regions: Fleet) -> None:
     kind = GVK("", "v1", "Service")
-    bad = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "7b", "namespace": "x"}, "spec": {"prts": []}}
+    bad = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "7B", "namespace": "x"}, "spec": {"prts": []}}
     assert len(_faults(kind, bad)) > 1

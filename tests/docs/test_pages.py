@@ -15,7 +15,6 @@ import yaml
 from modelplane.cli import VERBS
 from modelplane.cli.apiserver import command as apiserver
 from modelplane.cli.operator import command as operator
-from modelplane.compose.conditions import UNSUPPORTED
 from modelplane.control.deletion import FORCE, Bounds
 from modelplane.kube import kubeconfig
 from modelplane.local import fleet_spec
@@ -133,7 +132,6 @@ def test_the_bounds_of_a_deletion_are_those_of_the_code() -> None:
     assert f"({bounds.unreachable:.0f} s)" in text
     assert f"{bounds.stuck:.0f} s" in text
     assert f'`{FORCE}: "true"`' in text
-    assert f"`{UNSUPPORTED}`" in page("docs/architecture.md")
 
 
 def anchors(text: str) -> set[str]:

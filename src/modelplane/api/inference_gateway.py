@@ -53,6 +53,8 @@ class Reason(StrEnum):
     """The caller policy is refused, for instance because two callers share a key."""
     WAITING_FOR_GATEWAY = "WaitingForGateway"
     """The gateway is not programmed yet."""
+    UNSUPPORTED = "Unsupported"
+    """The API takes it and this version does not carry it out; the message says what to use instead."""
 
 
 class Backend(StrEnum):

@@ -36,6 +36,8 @@ class Reason(StrEnum):
     """A CEL selector does not compile; the message has the position. Nothing is placed until it is corrected."""
     INSUFFICIENT_CAPACITY = "InsufficientCapacity"
     """Nothing could be placed; the message names each candidate cluster and what it lacks."""
+    NO_CACHE_STORAGE = "NoCacheStorage"
+    """The clusters that match offer no storage for the ModelCache."""
     PARTIALLY_SCHEDULED = "PartiallyScheduled"
     """Some replicas have a place and some do not; the message says why."""
     SCHEDULING = "Scheduling"

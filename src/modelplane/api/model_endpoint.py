@@ -47,6 +47,8 @@ class Reason(StrEnum):
     """The credential's Secret was not read yet."""
     CREDENTIAL_MISSING = "CredentialMissing"
     """The credential's Secret or its key is missing in the endpoint's namespace; create it."""
+    UNSUPPORTED = "Unsupported"
+    """The API takes it and this version does not carry it out; the message says what to use instead."""
 
 
 class ApiSchema(StrEnum):

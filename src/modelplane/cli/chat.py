@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
+from modelplane.api.meta import Object
 from modelplane.cli import options
 
 
@@ -30,11 +32,13 @@ async def _chat(
 ) -> None:
     import aiohttp
 
+    from modelplane.api import model_replica
     from modelplane.api.model_service import KIND
     from modelplane.local import ask
 
     async with options.control_client(data_dir, kubeconfig) as client:
         service = await client.get(KIND, name, namespace)
+        replicas = await client.list(model_replica.KIND, namespace)
     address = (service.get("status") or {}).get("address")
     if not address:
         raise click.ClickException(
@@ -42,7 +46,8 @@ async def _chat(
         )
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None, sock_connect=10)) as session:
         if model is None:
-            served = await ask.models(session, address)
+            # What replicas were seen to serve; asking the service would take a turn away from the question.
+            served = _served(service, replicas.items) or await ask.models(session, address)
             if not served:
                 raise click.ClickException(f"{address} lists no model; see `modelplane status`")
             model = served[0]
@@ -50,3 +55,14 @@ async def _chat(
         async for piece in answer.pieces():
             click.echo(piece, nl=False)
         click.echo()
+
+
+def _served(service: Object, replicas: Sequence[Object]) -> list[str]:
+    """Models that the replicas behind a service were seen to serve."""
+    selectors = [(entry.get("selector") or {}).get("matchLabels") or {} for entry in service["spec"]["endpoints"]]
+    behind = [
+        replica
+        for replica in replicas
+        if any(wanted.items() <= (replica["metadata"].get("labels") or {}).items() for wanted in selectors)
+    ]
+    return [name for replica in behind for name in (replica.get("status") or {}).get("models") or ()]

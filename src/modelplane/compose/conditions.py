@@ -11,8 +11,6 @@ from modelplane.compose.contract import Unavailable
 READY: Final = "Ready"
 AVAILABLE: Final = "Available"
 CREATING: Final = "Creating"
-UNSUPPORTED: Final = "Unsupported"
-"""The API takes it and this version does not do it yet; the message says what to use instead."""
 
 
 def true(type_: str, reason: str, message: str = "") -> Condition:

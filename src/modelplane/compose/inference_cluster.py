@@ -23,7 +23,7 @@ from modelplane.api.inference_cluster import (
 )
 from modelplane.api.labels import CLUSTER
 from modelplane.api.meta import SYSTEM_NAMESPACE, Condition, Object, is_true
-from modelplane.compose.conditions import AVAILABLE, CREATING, READY, UNSUPPORTED, false, lost, true, unknown
+from modelplane.compose.conditions import AVAILABLE, CREATING, READY, false, lost, true, unknown
 from modelplane.compose.contract import (
     Absent,
     After,
@@ -146,9 +146,9 @@ def _unsupported(cluster: InferenceCluster) -> Composition:
         f"spec.cluster.source {cluster.spec.cluster.source} is not provisioned by this version: create the cluster yourself "
         f"and register it with source {Source.EXISTING} and its kubeconfig Secret"
     )
-    condition = false(ConditionType.CLUSTER_READY, UNSUPPORTED, message)
+    condition = false(ConditionType.CLUSTER_READY, Reason.UNSUPPORTED, message)
     return Composition.hold(
-        (condition,), ready=false(READY, UNSUPPORTED, message), events=(_warning(UNSUPPORTED, message),)
+        (condition,), ready=false(READY, Reason.UNSUPPORTED, message), events=(_warning(Reason.UNSUPPORTED, message),)
     )
 
 

@@ -25,7 +25,6 @@ from modelplane.compose.conditions import (
     AVAILABLE,
     CREATING,
     READY,
-    UNSUPPORTED,
     false,
     first_address,
     true,
@@ -178,9 +177,9 @@ def _notes(traefik: Traefik, host: Host) -> tuple[Event, ...]:
 
 def _refused(type_: ConditionType, message: str) -> Composition:
     return Composition.hold(
-        (false(type_, UNSUPPORTED, message),),
-        ready=false(READY, UNSUPPORTED, message),
-        events=(Event(type="Warning", reason=UNSUPPORTED, message=message),),
+        (false(type_, Reason.UNSUPPORTED, message),),
+        ready=false(READY, Reason.UNSUPPORTED, message),
+        events=(Event(type="Warning", reason=Reason.UNSUPPORTED, message=message),),
     )
 
 

@@ -23,7 +23,7 @@ from modelplane.api.model_endpoint import (
     Target,
     parse,
 )
-from modelplane.compose.conditions import AVAILABLE, READY, UNSUPPORTED, false, true
+from modelplane.compose.conditions import AVAILABLE, READY, false, true
 from modelplane.compose.contract import After, Answer, Child, Composition, Event, Found, Read, World
 from modelplane.compose.kinds import ENDPOINT_SLICE, MODEL_REPLICA, SERVICE, manifest
 from modelplane.compose.names import childname, service_name
@@ -44,7 +44,7 @@ def compose(xr: Object, world: World) -> Composition:
     field = _field_beyond_this_version(endpoint)
     if field:
         message = f"{field} is not carried out by this version's front door; take it away, or put a proxy in front"
-        return _refused(ConditionType.ENDPOINT_READY, UNSUPPORTED, message)
+        return _refused(ConditionType.ENDPOINT_READY, Reason.UNSUPPORTED, message)
 
     service = service_name(childname(endpoint.metadata.name, "service"))
     children = (

@@ -46,9 +46,7 @@ async def serve(directory: Path, clusters: Sequence[Cluster], stop: asyncio.Even
 
     Raises PermanentError when another process serves the same directory, or Envoy is not installed.
     """
-    sockets = socket_directory(directory)
-    for folder in (directory, sockets / "proxies"):
-        folder.mkdir(parents=True, exist_ok=True)
+    sockets = _folders(directory)
     with _lock(directory / "lock"):
         sites: dict[str, Site] = {}
 
