@@ -24,6 +24,7 @@ VERBS: Final = {
     "plan": "Rehearse a change: what would be placed, moved and refused.",
     "snapshot": "Save what placement reads of a fleet, for rehearsals.",
     "scheduler": "Run the pod scheduler of a simulated cluster.",
+    "shell": "Open a shell where the local fleet can be reached.",
     "status": "Show clusters, pools, replicas and endpoints.",
     "undrain": "Let replicas come back to a cluster.",
     "up": "Start a local fleet and leave it running.",

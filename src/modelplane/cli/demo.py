@@ -14,26 +14,29 @@ from modelplane.cli import options
 
 
 @click.command()
-def command() -> None:
+@options.kubernetes
+def command(kubernetes: Path | None) -> None:
     """Start a two-region fleet, deploy a model, drain a region, and tear everything down again.
 
     It uses a directory of its own and touches no other fleet.
     """
+    if kubernetes is not None:
+        options.enter_network()
     root = Path(tempfile.mkdtemp(prefix="modelplane-demo-"))
     try:
-        options.run(_demo(root))
+        options.run(_demo(root, kubernetes))
     finally:
         shutil.rmtree(root, ignore_errors=True)
 
 
-async def _demo(root: Path) -> None:
+async def _demo(root: Path, kubernetes: Path | None) -> None:
     from modelplane.local.demo import Demo
-    from modelplane.local.fleet import LocalFleet
+    from modelplane.local.fleet import local_fleet
     from modelplane.local.fleet_spec import TWO_REGIONS
     from modelplane.local.layout import Layout
 
     layout = Layout(root)
-    local = LocalFleet(layout, TWO_REGIONS, report=lambda line: click.echo(f"  {line}"))
+    local = local_fleet(layout, TWO_REGIONS, lambda line: click.echo(f"  {line}"), kubernetes)
     tour = asyncio.ensure_future(Demo(layout, local, click.echo).run())
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -32,6 +32,9 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     show_envvar=True,
     help="The port that the front door takes if it can; 0 and a port that cannot be had mean a free one, which is kept.",
 )
+@click.option(
+    "--address", default="127.0.0.1", show_default=True, help="The local address that every proxy listens on."
+)
 @click.option("--verbose", is_flag=True, help="Log what is done, not only what goes wrong.")
 def command(
     data_dir: Path,
@@ -39,6 +42,7 @@ def command(
     clusters: tuple[str, ...],
     kubeconfig: Path | None,
     front_door_port: int,
+    address: str,
     verbose: bool,
 ) -> None:
     """Turn Gateway API objects into running Envoy proxies.
@@ -89,7 +93,7 @@ def command(
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        await serve(data_dir, targets, stop)
+        await serve(data_dir, targets, stop, address)
 
     try:
         asyncio.run(run())

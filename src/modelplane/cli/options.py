@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -31,6 +32,25 @@ kubeconfig: Decorator = click.option(
     type=click.Path(path_type=Path, dir_okay=False),
     help="Reach this control plane instead of the local fleet's.",
 )
+
+
+kubernetes: Decorator = click.option(
+    "--kubernetes",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    metavar="DIR",
+    help="Run on the real Kubernetes whose binaries are in DIR (`make kubernetes`), in a network namespace of its own.",
+)
+
+
+def enter_network() -> None:
+    """Go on in a network namespace of its own, by starting this very command again there."""
+    from modelplane.local import network
+
+    if not network.inside():
+        try:
+            network.enter([sys.executable, "-m", "modelplane", *sys.argv[1:]])
+        except ModelplaneError as error:
+            raise click.ClickException(str(error)) from error
 
 
 def control_client(data_dir: Path, kubeconfig: Path | None) -> Client:

@@ -21,8 +21,9 @@ from modelplane.local.layout import Layout
 @click.option(
     "--fleet", "fleet_file", type=click.Path(path_type=Path, dir_okay=False), help="Which clusters to simulate."
 )
+@options.kubernetes
 @click.option("--detach", is_flag=True, help="Return when the fleet is up and leave it running.")
-def command(data_dir: Path, fleet_file: Path | None, detach: bool) -> None:
+def command(data_dir: Path, fleet_file: Path | None, kubernetes: Path | None, detach: bool) -> None:
     """Start a local fleet: a control plane, simulated GPU clusters and their gateways.
 
     Without --fleet it is the fleet that this data directory had before, and at first two regions with one GPU each.
@@ -30,9 +31,11 @@ def command(data_dir: Path, fleet_file: Path | None, detach: bool) -> None:
     """
     layout = Layout(data_dir.absolute())
     if detach:
-        options.run(_detached(layout, fleet_file))
+        options.run(_detached(layout, fleet_file, kubernetes))
     else:
-        options.run(_foreground(layout, _fleet(layout, fleet_file)))
+        if kubernetes is not None:
+            options.enter_network()
+        options.run(_foreground(layout, _fleet(layout, fleet_file), kubernetes))
 
 
 def _fleet(layout: Layout, file: Path | None) -> fleet_spec.Fleet:
@@ -41,15 +44,15 @@ def _fleet(layout: Layout, file: Path | None) -> fleet_spec.Fleet:
     return fleet_spec.load(layout.fleet) if layout.fleet.exists() else fleet_spec.TWO_REGIONS
 
 
-async def _foreground(layout: Layout, fleet: fleet_spec.Fleet) -> None:
-    from modelplane.local.fleet import LocalFleet
+async def _foreground(layout: Layout, fleet: fleet_spec.Fleet, kubernetes: Path | None) -> None:
+    from modelplane.local.fleet import local_fleet
 
     began = time.monotonic()
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, stopped.set)
-    local = LocalFleet(layout, fleet, report=click.echo)
+    local = local_fleet(layout, fleet, click.echo, kubernetes)
     starting = asyncio.ensure_future(local.start())
     stopping = asyncio.ensure_future(stopped.wait())
     try:
@@ -58,6 +61,8 @@ async def _foreground(layout: Layout, fleet: fleet_spec.Fleet) -> None:
             await starting
             click.echo(f"ready after {time.monotonic() - began:.1f} s")
             click.echo(f"kubeconfig: {layout.kubeconfig}")
+            if kubernetes is not None:
+                click.echo(f"reach it with: modelplane shell --data-dir {layout.root}")
             click.echo(f"export KUBECONFIG={layout.kubeconfig}")
             await stopping
         click.echo("stopping")
@@ -74,7 +79,7 @@ def _refused(starting: asyncio.Future[None]) -> bool:
     return isinstance(starting.exception(), AlreadyRunning)
 
 
-async def _detached(layout: Layout, fleet_file: Path | None) -> None:
+async def _detached(layout: Layout, fleet_file: Path | None, kubernetes: Path | None) -> None:
     """Start the foreground form in a session of its own and pass its first lines on until it is up."""
     running = processes.recall(layout.supervisor)
     if running is not None:
@@ -85,6 +90,8 @@ async def _detached(layout: Layout, fleet_file: Path | None) -> None:
     if fleet_file is not None:
         _fleet(layout, fleet_file)
         argv += ["--fleet", str(fleet_file.absolute())]
+    if kubernetes is not None:
+        argv += ["--kubernetes", str(kubernetes.absolute())]
     log = layout.log("up")
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text("")

@@ -40,7 +40,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     port: int = 0
 
 
-async def serve(directory: Path, clusters: Sequence[Cluster], stop: asyncio.Event) -> None:
+async def serve(directory: Path, clusters: Sequence[Cluster], stop: asyncio.Event, address: str = "127.0.0.1") -> None:
     """Run the gateways of `clusters` until `stop` is set, then end their proxies; an error leaves them serving. State lies
     in `directory`.
 
@@ -55,7 +55,7 @@ async def serve(directory: Path, clusters: Sequence[Cluster], stop: asyncio.Even
             if site is not None:
                 site.schedule()
 
-        host = Host(directory, sockets, Server(ads_socket(directory), changed))
+        host = Host(directory, sockets, Server(ads_socket(directory), changed), address)
         await host.server.start()
         for cluster in clusters:
             sites[cluster.name] = Site(cluster.name, host, cluster.controllers, port=cluster.port)

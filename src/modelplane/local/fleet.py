@@ -66,25 +66,35 @@ class LocalFleet:
             for cluster in self.fleet.clusters:
                 await bootstrap.kubeconfig_secret(client, cluster, self.layout.cluster_kubeconfig(cluster.name))
         gateways = [f"--cluster={name}={path}" for name, path in kubeconfigs]
-        flags = {"--data-dir": self.layout.gateway, "--control": self.layout.control_kubeconfig}
+        flags: dict[str, object] = {"--data-dir": self.layout.gateway, "--control": self.layout.control_kubeconfig}
+        flags |= self._gateway_flags()
         unit = self._unit("gateway", flags, more=gateways)
         await self.supervisor.start(unit, ready=lambda: self._accepts(ads_socket(self.layout.gateway)))
         self._report("gateway: one Envoy per Gateway, fed over ADS")
 
-    async def _start_control(self) -> None:
+    def _gateway_flags(self) -> dict[str, object]:
+        return {}
+
+    async def _serve_control(self) -> None:
         began = time.monotonic()
         port = self._ports[CONTROL]
         api = self._unit("apiserver", {"--data-dir": self.layout.control, "--port": port})
         await self.supervisor.start(api, ready=lambda: self._answers(self.layout.control_kubeconfig))
         self._report(f"control plane API: https://127.0.0.1:{port} ({time.monotonic() - began:.1f} s)")
+
+    async def _control_controllers(self) -> None:
+        flags = {"--kubeconfig": self.layout.control_kubeconfig, "--controllers": CONTROL_CONTROLLERS}
+        await self.supervisor.start(self._unit("controllers", flags))
+
+    async def _start_control(self) -> None:
+        await self._serve_control()
         async with self._control_client() as client:
             await bootstrap.namespaces(client, self.fleet)
             rules = Path(str(resources.files("modelplane.operator") / "rbac.yaml"))
             await bootstrap.operator_identity(
                 client, self.layout.control_kubeconfig, rules, self.layout.operator_kubeconfig
             )
-        controllers = {"--kubeconfig": self.layout.control_kubeconfig, "--controllers": CONTROL_CONTROLLERS}
-        await self.supervisor.start(self._unit("controllers", controllers))
+        await self._control_controllers()
         operator = {
             "--kubeconfig": self.layout.operator_kubeconfig,
             "--health-port": self._ports["operator-health"],
@@ -152,6 +162,15 @@ class LocalFleet:
         await self.supervisor.stop("apiserver")
         await stop_leftovers(self.layout)
         self.layout.supervisor.unlink(missing_ok=True)
+
+
+def local_fleet(layout: Layout, fleet: fleet_spec.Fleet, report: Report, kubernetes: Path | None) -> LocalFleet:
+    """A fleet on our own servers, or on the real Kubernetes of a folder of binaries."""
+    if kubernetes is None:
+        return LocalFleet(layout, fleet, report)
+    from modelplane.local.real_fleet import RealFleet
+
+    return RealFleet(layout, fleet, report, kubernetes.absolute())
 
 
 async def stop_leftovers(layout: Layout) -> int:

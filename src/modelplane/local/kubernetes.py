@@ -123,6 +123,8 @@ class ControlPlane:
             authorization_mode="RBAC",
             allow_privileged="true",
             endpoint_reconciler_type="none",
+            # Names of simulated nodes are in no DNS: their logs are fetched from their address.
+            kubelet_preferred_address_types="InternalIP",
         )
 
     def controller_manager(self) -> Unit:
