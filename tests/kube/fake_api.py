@@ -7,6 +7,7 @@ the tests need of it; the embedded server is the judge of real server-side apply
 from __future__ import annotations
 
 import asyncio
+import bisect
 import copy
 import time
 import uuid
@@ -264,6 +265,10 @@ class FakeApi:
         fields = request.query.get("fieldSelector")
         return not fields or fields == f"metadata.name={key[2]}"
 
+    def _since(self, version: int) -> list[tuple[int, str, Object]]:
+        """What happened after a version."""
+        return self.history[bisect.bisect_right(self.history, version, key=lambda entry: entry[0]) :]
+
     async def _watch(self, request: web.Request, resource: str, namespace: str) -> web.StreamResponse:
         initial = request.query.get("sendInitialEvents") == "true" and not self.ignores_watch_list
         if initial and not self.watch_list:
@@ -287,7 +292,7 @@ class FakeApi:
         while True:
             if self.hang:
                 await asyncio.Event().wait()
-            for number, kind, obj in [entry for entry in self.history if entry[0] > since]:
+            for number, kind, obj in self._since(since):
                 since = number
                 gvk = GVK.of(obj)
                 metadata = obj["metadata"]
@@ -301,7 +306,7 @@ class FakeApi:
             async with self._changed:
                 if self.version == since:
                     await self._changed.wait()
-                elif not any(entry[0] > since for entry in self.history):
+                elif not self._since(since):
                     since = self.version
 
 

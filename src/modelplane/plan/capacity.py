@@ -134,6 +134,14 @@ class PoolLedger:
         """Whether `take` would find room; nothing is charged."""
         return self.copy().take(needs) is not None
 
+    def fits_now(self, needs: Sequence[Need], pods: int) -> bool:
+        """Whether `take` would find room on nodes that are there; ``pods`` are those of all needs. Nothing is charged."""
+        if self.buckets is None:
+            return pods <= self.nodes
+        trial = self.copy()
+        trial.grow = 0
+        return trial.take(needs) is not None
+
     def _take_one(self, claims: Claims) -> bool:
         assert self.buckets is not None
         nodes = self._nodes_for(claims)

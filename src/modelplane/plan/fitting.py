@@ -12,23 +12,21 @@ import msgspec
 
 from modelplane.plan.capacity import Ledger, Need, PoolLedger
 from modelplane.plan.devices import Device, Matching, match
-from modelplane.plan.fleet import Cluster
+from modelplane.plan.fleet import Shape
 from modelplane.plan.request import Engine, Member
 
 
-class Option(msgspec.Struct, frozen=True):
+class Option(msgspec.Struct, frozen=True, gc=False):
     """A pool whose devices satisfy an engine: how each member's requests are met, and what the engine takes there."""
 
     pool: str
     matchings: tuple[Matching, ...]
     needs: tuple[Need, ...]
-
-    @property
-    def pods(self) -> int:
-        return sum(need.pods for need in self.needs)
+    pods: int
+    """Of all needs together."""
 
 
-class Fit(msgspec.Struct, frozen=True):
+class Fit(msgspec.Struct, frozen=True, gc=False):
     """An option per engine, and the pods that wait for nodes to come."""
 
     options: tuple[Option, ...]
@@ -41,6 +39,7 @@ class Matcher:
     def __init__(self, engines: Sequence[Engine]) -> None:
         self.engines = tuple(engines)
         self._known: dict[tuple[Member, tuple[Device, ...]], Matching | None] = {}
+        self._options: dict[Shape, list[list[Option]]] = {}
 
     def matching(self, member: Member, devices: tuple[Device, ...]) -> Matching | None:
         key = (member, devices)
@@ -48,16 +47,19 @@ class Matcher:
             self._known[key] = match(member.requests, devices)
         return self._known[key]
 
-    def options(self, cluster: Cluster) -> list[list[Option]]:
-        """For each engine its pools on the cluster, capacity left aside; an empty list where it has none.
+    def options(self, shape: Shape) -> list[list[Option]]:
+        """For each engine its pools on such clusters, capacity left aside; an empty list where it has none.
 
         A member that could claim a device somewhere on the cluster has to claim one here: it is not stranded on a device that
         is only matched.
         """
-        return [self._engine_options(engine, cluster) for engine in self.engines]
+        known = self._options.get(shape)
+        if known is None:
+            known = self._options[shape] = [self._engine_options(engine, shape) for engine in self.engines]
+        return known
 
-    def _engine_options(self, engine: Engine, cluster: Cluster) -> list[Option]:
-        found = [(pool.name, [self.matching(m, pool.devices) for m in engine.members]) for pool in cluster.pools]
+    def _engine_options(self, engine: Engine, shape: Shape) -> list[Option]:
+        found = [(pool, [self.matching(m, devices) for m in engine.members]) for pool, devices in shape]
         claimable = [
             any(matchings[index] is not None and matchings[index].claims_any for _, matchings in found)  # type: ignore[union-attr]
             for index in range(len(engine.members))
@@ -71,7 +73,8 @@ class Matcher:
                 continue
             if any(must and not matching.claims_any for must, matching in zip(claimable, met, strict=True)):
                 continue
-            options.append(Option(pool, tuple(met), needs_on(engine, pool, met)))
+            needs = needs_on(engine, pool, met)
+            options.append(Option(pool, tuple(met), needs, sum(need.pods for need in needs)))
         return options
 
 
@@ -88,6 +91,8 @@ def fit(options: Sequence[Sequence[Option]], ledger: Ledger) -> Fit | None:
     """A pool for every engine such that all fit at once, or None. The ledger is left as it is."""
     if not all(options):
         return None
+    if len(options) == 1:
+        return _fit_one(options[0], ledger)
     for growing in (False, True):
         pools = {name: pool.copy() for name, pool in ledger.pools.items()}
         if not growing:
@@ -101,8 +106,27 @@ def fit(options: Sequence[Sequence[Option]], ledger: Ledger) -> Fit | None:
     return None
 
 
+def _fit_one(options: Sequence[Option], ledger: Ledger) -> Fit | None:
+    """One engine needs no search: the first pool with room, then the first that could grow."""
+    pools = ledger.pools
+    for option in options:
+        if pools[option.pool].fits_now(option.needs, option.pods):
+            return Fit((option,), 0)
+    for option in options:
+        pool = pools[option.pool]
+        waiting = pool.copy().take(option.needs) if pool.grow > 0 else None
+        if waiting is not None:
+            return Fit((option,), waiting)
+    return None
+
+
 def take(chosen: Fit, ledger: Ledger) -> None:
     """Charge a fit to the ledger that it was found for."""
+    if len(chosen.options) == 1:
+        (option,) = chosen.options
+        if ledger.pools[option.pool].take(option.needs) is None:
+            raise AssertionError(f"the fit was not found for this ledger: pool {option.pool} is full")
+        return
     for pool in sorted({option.pool for option in chosen.options}):
         if ledger.pools[pool].take(_load(chosen.options, pool)) is None:
             raise AssertionError(f"the fit was not found for this ledger: pool {pool} is full")

@@ -5,8 +5,8 @@ The planner reads this and nothing else. `Fleet.build` makes it from typed API o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -52,7 +52,11 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
         return next((pool for pool in self.pools if pool.name == name), None)
 
 
-class ReplicaMember(msgspec.Struct, frozen=True):
+Shape: TypeAlias = tuple[tuple[str, tuple[Device, ...]], ...]
+"""A cluster's pools by name with their devices: many clusters have the same."""
+
+
+class ReplicaMember(msgspec.Struct, frozen=True, gc=False):
     """A member as it was stamped: ``claims`` are the devices of one pod, empty when it claims nothing."""
 
     role: str
@@ -61,13 +65,13 @@ class ReplicaMember(msgspec.Struct, frozen=True):
     claims: Claims = ()
 
 
-class ReplicaEngine(msgspec.Struct, frozen=True):
+class ReplicaEngine(msgspec.Struct, frozen=True, gc=False):
     name: str
     copies: int
     members: tuple[ReplicaMember, ...]
 
 
-class Replica(msgspec.Struct, frozen=True, kw_only=True):
+class Replica(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A replica that exists, or that a plan has placed and the cache does not show yet (``assumed``)."""
 
     key: Key
@@ -106,6 +110,8 @@ class Fleet(msgspec.Struct, frozen=True, eq=False):
     by_cluster: Mapping[str, Mapping[Key, Replica]]
     by_deployment: Mapping[Key, Mapping[Key, Replica]]
     """By the key of the deployment that the replica's label and namespace name."""
+    memo: Memo
+    """What was worked out about this fleet and still holds."""
 
     @classmethod
     def of(cls, clusters: Iterable[Cluster], replicas: Iterable[Replica] = ()) -> Fleet:
@@ -137,13 +143,64 @@ class Fleet(msgspec.Struct, frozen=True, eq=False):
         return [found[key] for key in sorted(found)]
 
     def ledger(self, cluster: str, without: frozenset[Key] = frozenset()) -> Ledger:
-        """The cluster's capacity less the replicas that it does not account for yet; ``without`` are not charged."""
+        """The cluster's capacity less the replicas that it does not account for yet; ``without`` are not charged. Yours."""
+        if any(key in without for key in self.by_cluster.get(cluster, ())):
+            return self._charged(cluster, without)
+        return self.room(cluster).copy()
+
+    def room(self, cluster: str) -> Ledger:
+        """The same, shared: to be looked at and not charged."""
+        known = self.memo.ledgers.get(cluster)
+        if known is None:
+            known = self.memo.ledgers[cluster] = self._charged(cluster, frozenset())
+        return known
+
+    def _charged(self, cluster: str, without: frozenset[Key]) -> Ledger:
         pools = {pool.name: pool.capacity for pool in self.clusters[cluster].pools}
         ledger = Ledger.of(pools)
         for replica in self.on(cluster):
             if replica.key not in without:
                 ledger.charge(need for need in replica.needs if not accounted(replica, pools.get(need.pool)))
         return ledger
+
+
+LOG: Final = 1_000
+"""Changes of clusters that are remembered at least."""
+
+
+class Memo:
+    """What was worked out about clusters. Nothing in here is told of changes: it carries the revision that it holds for.
+
+    ``room`` of a cluster moves on when there may be more room than before, ``state`` on any change; ``log`` names the clusters that
+    were put or dropped, so that a reader can catch up.
+    """
+
+    __slots__ = ("dropped", "facts", "ledgers", "log", "room", "shapes", "state")
+
+    def __init__(self) -> None:
+        self.ledgers: dict[str, Ledger] = {}
+        self.shapes: dict[str, Shape] = {}
+        self.room: dict[str, int] = {}
+        self.state: dict[str, int] = {}
+        self.log: list[str] = []
+        self.dropped = 0
+        """Entries that the log has lost at its beginning: it does not grow for ever."""
+        self.facts: dict[Hashable, object] = {}
+        """By request; see `plan.facts`."""
+
+    def changed(self, name: str, *, roomier: bool) -> None:
+        self.state[name] = self.state.get(name, 0) + 1
+        if roomier:
+            self.room[name] = self.room.get(name, 0) + 1
+
+    def logged(self, name: str) -> None:
+        """A cluster was put or dropped."""
+        self.changed(name, roomier=True)
+        self.log.append(name)
+        if len(self.log) > LOG + 2 * len(self.shapes):
+            lost = len(self.log) // 2
+            del self.log[:lost]
+            self.dropped += lost
 
 
 class Picture:
@@ -155,23 +212,35 @@ class Picture:
         self._by_key: dict[Key, Replica] = {}
         self._by_cluster: dict[str, dict[Key, Replica]] = {}
         self._by_deployment: dict[Key, dict[Key, Replica]] = {}
-        self.fleet = Fleet(self._clusters, self._by_key, self._by_cluster, self._by_deployment)
+        self._memo = Memo()
+        self._shapes: dict[Shape, Shape] = {}
+        self.fleet = Fleet(self._clusters, self._by_key, self._by_cluster, self._by_deployment, self._memo)
 
     def put(self, cluster: Cluster) -> None:
         """A cluster is there, or is another than it was."""
-        self._clusters[cluster.name] = cluster
+        name = cluster.name
+        shape = tuple((pool.name, pool.devices) for pool in cluster.pools)
+        self._memo.shapes[name] = self._shapes.setdefault(shape, shape)
+        self._clusters[name] = cluster
+        self._memo.ledgers.pop(name, None)
+        self._memo.logged(name)
 
     def drop(self, name: str) -> None:
         """A cluster is gone; what is on it stays until it is hidden."""
-        self._clusters.pop(name, None)
+        if self._clusters.pop(name, None) is not None:
+            self._memo.shapes.pop(name)
+            self._memo.ledgers.pop(name, None)
+            self._memo.logged(name)
 
     def show(self, replica: Replica) -> None:
         """A replica exists, whatever was assumed under its key."""
-        self.hide(replica.key)
+        if replica.key in self._by_key:
+            self.hide(replica.key)
         self._by_key[replica.key] = replica
         self._by_cluster.setdefault(replica.cluster, {})[replica.key] = replica
         home = Key(replica.key.namespace, replica.deployment)
         self._by_deployment.setdefault(home, {})[replica.key] = replica
+        self._charge(replica, 1)
 
     def promise(self, replica: Replica) -> None:
         """A replica is placed and not seen yet; what exists under its key wins."""
@@ -186,6 +255,32 @@ class Picture:
             return
         _discard(self._by_cluster, known.cluster, key)
         _discard(self._by_deployment, Key(key.namespace, known.deployment), key)
+        self._charge(known, -1)
+
+    def build(self) -> Fleet:
+        """The fleet with the room of every cluster counted, which else happens when it is first asked for."""
+        for name in self._clusters:
+            self.fleet.room(name)
+        return self.fleet
+
+    def _charge(self, replica: Replica, sign: int) -> None:
+        """Keep the cluster's room right. Whole nodes are counted up and down; which devices a pod takes depends on the others, so
+        those are counted anew when they are next asked for."""
+        ledger = self._memo.ledgers.get(replica.cluster)
+        roomier = sign < 0
+        if ledger is not None:
+            for need in replica.needs:
+                pool = ledger.pools.get(need.pool)
+                if pool is None:
+                    continue
+                if pool.buckets is not None:
+                    del self._memo.ledgers[replica.cluster]
+                    roomier = True
+                    break
+                pool.nodes -= sign * need.pods
+        else:
+            roomier = True
+        self._memo.changed(replica.cluster, roomier=roomier)
 
 
 K = TypeVar("K")

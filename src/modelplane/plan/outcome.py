@@ -39,7 +39,7 @@ class Departure(StrEnum):
     SCALED_DOWN = "ScaledDown"
 
 
-class PlacedMember(msgspec.Struct, frozen=True):
+class PlacedMember(msgspec.Struct, frozen=True, gc=False):
     """A member's pool and requests; ``requests`` None leaves those that the replica has, since its pool cannot be judged now or no
     longer matches."""
 
@@ -49,13 +49,13 @@ class PlacedMember(msgspec.Struct, frozen=True):
     requests: tuple[Resolved, ...] | None
 
 
-class PlacedEngine(msgspec.Struct, frozen=True):
+class PlacedEngine(msgspec.Struct, frozen=True, gc=False):
     name: str
     copies: int
     members: tuple[PlacedMember, ...]
 
 
-class Placement(msgspec.Struct, frozen=True, kw_only=True):
+class Placement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One replica's place."""
 
     cluster: str
@@ -159,22 +159,28 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def assumed(self) -> tuple[Replica, ...]:
         """The new placements as replicas, to be counted until the cache shows them."""
-        return tuple(
-            Replica(
-                key=Key(self.key.namespace, placement.name),
-                deployment=self.key.name,
-                cluster=placement.cluster,
-                index=placement.index,
-                engines=tuple(_stamped(engine) for engine in placement.engines),
-                owner=self.uid,
-                constraints=placement.constraints,
-                code=str(placement.state),
-                message=placement.message,
-                assumed=True,
-            )
-            for placement in self.placements
-            if placement.state is State.NEW
-        )
+        stamped: dict[int, tuple[ReplicaEngine, ...]] = {}
+        found = []
+        for placement in self.placements:
+            if placement.state is State.NEW:
+                engines = stamped.get(id(placement.engines))
+                if engines is None:
+                    engines = stamped[id(placement.engines)] = tuple(map(_stamped, placement.engines))
+                found.append(
+                    Replica(
+                        key=Key(self.key.namespace, placement.name),
+                        deployment=self.key.name,
+                        cluster=placement.cluster,
+                        index=placement.index,
+                        engines=engines,
+                        owner=self.uid,
+                        constraints=placement.constraints,
+                        code="Placed",
+                        message=placement.message,
+                        assumed=True,
+                    )
+                )
+        return tuple(found)
 
 
 def _stamped(engine: PlacedEngine) -> ReplicaEngine:

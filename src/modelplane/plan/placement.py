@@ -7,14 +7,14 @@ caller counts its outcome (`Plan.assumed`) before it plans the next deployment.
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from collections.abc import Iterable
 
 from modelplane.api.meta import Key
 from modelplane.plan.capacity import Ledger, Need
 from modelplane.plan.devices import claims_by_class
-from modelplane.plan.fitting import Fit, Matcher, Option, fit, take
+from modelplane.plan.facts import Facts
+from modelplane.plan.fitting import Fit, take
 from modelplane.plan.fleet import Cluster, Fleet, Replica
 from modelplane.plan.names import TAKEN, replica_name
 from modelplane.plan.outcome import Departure, PlacedEngine, PlacedMember, Placement, Plan, Removal, State
@@ -29,7 +29,6 @@ from modelplane.plan.retention import (
     outgrown,
     owns,
 )
-from modelplane.plan.verdicts import Verdict, closed, judge
 
 
 def plan(fleet: Fleet, request: PlacementRequest, *, explain: bool = False) -> Plan:
@@ -41,10 +40,12 @@ class _Planning:
     def __init__(self, fleet: Fleet, request: PlacementRequest) -> None:
         self.fleet = fleet
         self.request = request
-        self.matcher = Matcher(request.engines)
+        self.facts = Facts.of(fleet, request)
         self.digest = request.constraints()
-        self.options: dict[str, list[list[Option]]] = {}
         self.ledgers: dict[str, Ledger] = {}
+        """Of clusters that this plan has charged, or freed."""
+        self.engines: dict[tuple[int, ...], tuple[PlacedEngine, ...]] = {}
+        self.reasons: dict[tuple[str, int, int], str] = {}
         self.kept: list[Kept] = []
         self.leaving: list[Leaving] = []
         self.placements: list[Placement] = []
@@ -57,7 +58,7 @@ class _Planning:
         """Indexes by cluster."""
 
     def run(self, explain: bool) -> Plan:
-        judged = judge_replicas(self.fleet, self.request, self.matcher, self.digest)
+        judged = judge_replicas(self.fleet, self.request, self.facts.matcher, self.digest)
         self.sort(judged)
         self.scale_down()
         self.placements = [self.retained(kept) for kept in self.kept]
@@ -120,16 +121,23 @@ class _Planning:
         return self.request.replicas - len(self.placements)
 
     def ledger(self, cluster: str) -> Ledger:
+        """What is left as this plan goes: the fleet's own until something is charged."""
+        known = self.ledgers.get(cluster)
+        if known is not None:
+            return known
+        if self.gone and any(key in self.gone for key in self.fleet.by_cluster.get(cluster, ())):
+            known = self.ledgers[cluster] = self.fleet.ledger(cluster, frozenset(self.gone))
+            return known
+        return self.fleet.room(cluster)
+
+    def charge(self, cluster: str, found: Fit, ledger: Ledger) -> None:
+        """Take the fit's room from a ledger of this plan; pools of the fleet's own are copied first."""
         known = self.ledgers.get(cluster)
         if known is None:
-            known = self.ledgers[cluster] = self.fleet.ledger(cluster, frozenset(self.gone))
-        return known
-
-    def engine_options(self, cluster: Cluster) -> list[list[Option]]:
-        known = self.options.get(cluster.name)
-        if known is None:
-            known = self.options[cluster.name] = self.matcher.options(cluster)
-        return known
+            known = self.ledgers[cluster] = Ledger(ledger.pools)
+        for option in found.options:
+            known.pools[option.pool] = known.pools[option.pool].copy()
+        take(found, known)
 
     def take_over(self, cluster: Cluster, leaving: Leaving, released: list[Leaving]) -> bool:
         """Place in the slot of a leaving replica, with the room of the released ones."""
@@ -138,7 +146,7 @@ class _Planning:
         for name, earlier in self.fits:
             if name == cluster.name:
                 take(earlier, trial)
-        found = fit(self.engine_options(cluster), trial)
+        found = self.facts.fit(self.fleet, cluster.name, trial)
         if found is None:
             return False
         take(found, trial)
@@ -152,35 +160,47 @@ class _Planning:
         return True
 
     def fill(self) -> None:
+        """Level by level: the clusters with the fewest replicas of this deployment first, ties by name."""
         counts = Counter(placement.cluster for placement in self.placements)
-        heap = [
-            (counts[name], name)
-            for name, cluster in self.fleet.clusters.items()
-            if self.missing > 0 and closed(cluster, self.request) is None
-        ]
-        heapq.heapify(heap)
-        while heap and self.missing > 0:
-            count, name = heapq.heappop(heap)
+        facts, memo = self.facts, self.fleet.memo
+        held = {one.replica.cluster for one in self.leaving} | {removal.cluster for removal in self.removed}
+        levels: dict[int, list[str]] = {0: []}
+        for name, count in counts.items():
+            if name in self.fleet.clusters and facts.is_open(name):
+                levels.setdefault(count, []).append(name)
+        for name in facts.open:
+            if not self.missing:
+                return
+            if name in counts or (name not in held and facts.is_full(memo, name)):
+                continue
             if self.settle(self.fleet.clusters[name]):
-                heapq.heappush(heap, (count + 1, name))
+                levels.setdefault(1, []).append(name)
+        while levels and self.missing > 0:
+            level = min(levels)
+            for name in sorted(levels.pop(level)):
+                if self.missing and self.settle(self.fleet.clusters[name]):
+                    levels.setdefault(level + 1, []).append(name)
 
     def settle(self, cluster: Cluster) -> bool:
         """Place one replica on the cluster, in the slot of one that leaves it where there is such."""
-        beside = [one for one in self.leaving if one.replica.cluster == cluster.name]
+        beside = [one for one in self.leaving if one.replica.cluster == cluster.name] if self.leaving else []
         for released in (beside[:1], beside):
             if released and self.take_over(cluster, beside[0], released):
                 return True
-        found = None if beside else fit(self.engine_options(cluster), self.ledger(cluster.name))
+        if beside:
+            return False
+        ledger = self.ledger(cluster.name)
+        found = self.facts.fit(self.fleet, cluster.name, ledger)
         if found is None:
             return False
-        take(found, self.ledger(cluster.name))
+        self.charge(cluster.name, found, ledger)
         self.place(cluster, self.free_index(cluster.name), found, "")
         return True
 
     def free_index(self, cluster: str) -> int:
-        used = self.used.get(cluster, set()) | {
-            one.replica.index for one in self.leaving if one.replica.cluster == cluster
-        }
+        used = self.used.get(cluster, set())
+        if self.leaving:
+            used = used | {one.replica.index for one in self.leaving if one.replica.cluster == cluster}
         index = 0
         while index in used:
             index += 1
@@ -193,17 +213,7 @@ class _Planning:
                 cluster=cluster.name,
                 index=index,
                 name=name or self.name(cluster.name, index),
-                engines=tuple(
-                    PlacedEngine(
-                        engine.name,
-                        engine.copies,
-                        tuple(
-                            PlacedMember(member.role, option.pool, member.pods, matching.resolved)
-                            for member, matching in zip(engine.members, option.matchings, strict=True)
-                        ),
-                    )
-                    for engine, option in zip(self.request.engines, found.options, strict=True)
-                ),
+                engines=self.placed(found),
                 state=State.NEW,
                 message=self.reason(cluster, found),
                 waiting=found.waiting,
@@ -211,6 +221,24 @@ class _Planning:
             )
         )
         self.used.setdefault(cluster.name, set()).add(index)
+
+    def placed(self, found: Fit) -> tuple[PlacedEngine, ...]:
+        """The engines on their pools, made once for each choice of pools; options live as long as the facts."""
+        key = tuple(map(id, found.options))
+        known = self.engines.get(key)
+        if known is None:
+            known = self.engines[key] = tuple(
+                PlacedEngine(
+                    engine.name,
+                    engine.copies,
+                    tuple(
+                        PlacedMember(member.role, option.pool, member.pods, matching.resolved)
+                        for member, matching in zip(engine.members, option.matchings, strict=True)
+                    ),
+                )
+                for engine, option in zip(self.request.engines, found.options, strict=True)
+            )
+        return known
 
     def name(self, cluster: str, index: int) -> str:
         """Its usual name, unless another owner of the namespace has it."""
@@ -221,10 +249,18 @@ class _Planning:
         return replica_name(self.request.key.name, cluster, index, digits=TAKEN)
 
     def reason(self, cluster: Cluster, found: Fit) -> str:
-        pools = ", ".join(sorted({option.pool for option in found.options}))
+        pools = found.options[0].pool
+        if len(found.options) > 1:
+            pools = ", ".join(sorted({option.pool for option in found.options}))
         beside = len(self.used.get(cluster.name, ()))
-        text = f"fits pool {pools}; {beside} of this deployment were on the cluster"
-        return f"{text}; {found.waiting} pods wait for nodes" if found.waiting else text
+        key = pools, beside, found.waiting
+        known = self.reasons.get(key)
+        if known is None:
+            known = f"fits pool {pools}; {beside} of this deployment were on the cluster"
+            if found.waiting:
+                known = f"{known}; {found.waiting} pods wait for nodes"
+            self.reasons[key] = known
+        return known
 
     # --- leave --------------------------------------------------------------------------------------------------
 
@@ -254,8 +290,7 @@ class _Planning:
     # --- outcome ------------------------------------------------------------------------------------------------
 
     def outcome(self, explain: bool) -> Plan:
-        matching = sum(1 for cluster in self.fleet.clusters.values() if self.request.selects(cluster.labels))
-        verdicts = self.verdicts() if explain or self.missing_for_good > 0 else ()
+        verdicts = self.facts.verdicts(self.fleet, self.freed()) if explain or self.missing_for_good > 0 else ()
         return Plan(
             key=self.request.key,
             uid=self.request.uid,
@@ -263,7 +298,7 @@ class _Planning:
             placements=tuple(sorted(self.placements, key=lambda one: (one.cluster, one.index))),
             removed=tuple(sorted(self.removed, key=lambda one: (one.cluster, one.index, one.name))),
             verdicts=verdicts,
-            candidates=matching,
+            candidates=self.facts.matching,
             holding=not self.request.fill,
             notes=tuple(note for kept in self.kept for note in (kept.note, self.outgrown(kept)) if note),
         )
@@ -271,13 +306,15 @@ class _Planning:
     def outgrown(self, kept: Kept) -> str:
         """What to say about a replica whose deployment became larger than the room that the replica has."""
         replica = kept.replica
+        sizes = {engine.name: engine for engine in kept.engines}
+        if not any(outgrown(stamped, sizes[stamped.name]) for stamped in replica.engines):
+            return ""
         ledger = self.fleet.ledger(replica.cluster, frozenset(self.gone | {replica.key}))
         for name, found in self.fits:
             if name == replica.cluster:
                 ledger.charge(need for option in found.options for need in option.needs)
-        by_name = {engine.name: engine for engine in kept.engines}
         for stamped in replica.engines:
-            engine = by_name[stamped.name]
+            engine = sizes[stamped.name]
             if not outgrown(stamped, engine):
                 continue
             for member in engine.members:
@@ -295,12 +332,9 @@ class _Planning:
     def missing_for_good(self) -> int:
         return self.request.replicas - sum(1 for one in self.placements if one.state is not State.LEAVING)
 
-    def verdicts(self) -> tuple[Verdict, ...]:
-        found = []
-        for name, cluster in sorted(self.fleet.clusters.items()):
-            verdict = closed(cluster, self.request)
-            if verdict is None:
-                options = self.engine_options(cluster)
-                verdict = judge(cluster, self.request, self.matcher, self.ledger(name), options)
-            found.append(verdict)
-        return tuple(found)
+    def freed(self) -> dict[str, Ledger]:
+        """The ledgers of this plan, those of clusters that it takes replicas from included."""
+        for removal in self.removed:
+            if removal.cluster in self.fleet.clusters:
+                self.ledger(removal.cluster)
+        return self.ledgers

@@ -17,7 +17,7 @@ import msgspec
 from modelplane.plan.capacity import Claims, Ledger, PoolLedger, pods_per_node
 from modelplane.plan.devices import Request
 from modelplane.plan.fitting import Matcher, Option, fit
-from modelplane.plan.fleet import Cluster, Fleet
+from modelplane.plan.fleet import Cluster, Fleet, Shape
 from modelplane.plan.request import Engine, PlacementRequest
 from modelplane.plan.taints import DRAIN, untolerated
 
@@ -71,7 +71,7 @@ def smallest_change(fleet: Fleet, request: PlacementRequest, cluster: Cluster) -
         return ()
     matcher = Matcher(request.engines)
     ledger = fleet.ledger(cluster.name)
-    options = matcher.options(cluster)
+    options = matcher.options(fleet.memo.shapes[cluster.name])
     if fit(options, ledger) is not None:
         return tuple(opening)
     if all(options):
@@ -79,9 +79,9 @@ def smallest_change(fleet: Fleet, request: PlacementRequest, cluster: Cluster) -
             _adding(cluster, options, ledger, len(cluster.pools))
         )
         if room is None:
-            room = _first(_asking_less(cluster, request, ledger))
+            room = _first(_asking_less(fleet.memo.shapes[cluster.name], request, ledger))
     else:
-        room = _first(_asking_less(cluster, request, ledger))
+        room = _first(_asking_less(fleet.memo.shapes[cluster.name], request, ledger))
     return (*opening, *room) if room is not None else ()
 
 
@@ -233,7 +233,7 @@ def _splits(total: int, parts: int) -> Iterator[tuple[int, ...]]:
 # --- asking for less ----------------------------------------------------------------------------------------------
 
 
-def _asking_less(cluster: Cluster, request: PlacementRequest, ledger: Ledger) -> Iterator[tuple[Change, ...]]:
+def _asking_less(shape: Shape, request: PlacementRequest, ledger: Ledger) -> Iterator[tuple[Change, ...]]:
     """One request of one member asks for fewer devices, or with one selector less."""
     for e, engine in enumerate(request.engines):
         for m, member in enumerate(engine.members):
@@ -244,7 +244,7 @@ def _asking_less(cluster: Cluster, request: PlacementRequest, ledger: Ledger) ->
                     members = (*engine.members[:m], changed, *engine.members[m + 1 :])
                     engines = list(request.engines)
                     engines[e] = msgspec.structs.replace(engine, members=members)
-                    if fit(Matcher(engines).options(cluster), ledger) is not None:
+                    if fit(Matcher(engines).options(shape), ledger) is not None:
                         yield (change,)
 
 

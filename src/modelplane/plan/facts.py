@@ -1,0 +1,148 @@
+"""What was worked out about one kind of request and a fleet, and holds until the fleet changes: who is open, full, and why.
+
+Requests that ask the same share it. It carries the revisions that it was made for (`fleet.Memo`) and catches up when it is
+asked, so a change of one cluster costs the work of one cluster.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Final
+
+from modelplane.plan.capacity import Ledger
+from modelplane.plan.fitting import Fit, Matcher, Option, fit
+from modelplane.plan.fleet import Fleet, Memo
+from modelplane.plan.request import PlacementRequest
+from modelplane.plan.verdicts import Code, Verdict, closed, judge
+
+KEPT: Final = 1_000_000
+"""Answers about a cluster that are remembered, over all kinds of request; kinds that were not asked for longest go."""
+
+
+class Facts:
+    """One kind of request on one fleet. Ask `of` for it."""
+
+    def __init__(self, request: PlacementRequest) -> None:
+        self.matcher = Matcher(request.engines)
+        self._request = request
+        self._seen = 0
+        self._names: list[str] = []
+        self._open: list[str] = []
+        self._closed: dict[str, Verdict] = {}
+        self._foreign = 0
+        """Clusters that the selectors do not match."""
+        self._full: dict[str, int] = {}
+        self._verdicts: dict[str, tuple[int, Verdict]] = {}
+
+    @classmethod
+    def of(cls, fleet: Fleet, request: PlacementRequest) -> Facts:
+        """The facts, up to date with the fleet."""
+        selectors = tuple(tuple(sorted(labels.items())) for labels in request.selectors)
+        key = (request.engines, selectors, request.tolerations, request.needs_cache_storage)
+        facts = fleet.memo.facts
+        known = facts.pop(key, None)
+        if not isinstance(known, cls):
+            known = cls(request)
+            if len(facts) >= max(16, KEPT // (len(fleet.clusters) + 1)):
+                facts.pop(next(iter(facts)))
+        facts[key] = known
+        known._catch_up(fleet)
+        return known
+
+    def _catch_up(self, fleet: Fleet) -> None:
+        log, now = fleet.memo.log, fleet.memo.dropped + len(fleet.memo.log)
+        if self._seen == now:
+            return
+        fresh = log[self._seen - fleet.memo.dropped :] if self._seen >= fleet.memo.dropped else None
+        if fresh is None or len(fresh) > len(fleet.clusters):
+            self._names, self._open, self._closed, self._foreign = [], [], {}, 0
+            for name in sorted(fleet.clusters):
+                self._add(fleet, name)
+        else:
+            for name in sorted(set(fresh)):
+                self._remove(name)
+                if name in fleet.clusters:
+                    self._add(fleet, name)
+        self._seen = now
+
+    def _add(self, fleet: Fleet, name: str) -> None:
+        verdict = closed(fleet.clusters[name], self._request)
+        _insert(self._names, name)
+        if verdict is None:
+            _insert(self._open, name)
+        else:
+            self._closed[name] = verdict
+            self._foreign += verdict.code is Code.WRONG_LABELS
+
+    def _remove(self, name: str) -> None:
+        _delete(self._names, name)
+        _delete(self._open, name)
+        verdict = self._closed.pop(name, None)
+        self._foreign -= verdict is not None and verdict.code is Code.WRONG_LABELS
+
+    # --- asking ---------------------------------------------------------------------------------------------------
+
+    @property
+    def open(self) -> Sequence[str]:
+        """Clusters that are candidates whatever their pools, in order of name."""
+        return self._open
+
+    @property
+    def matching(self) -> int:
+        """Clusters that the selectors match."""
+        return len(self._names) - self._foreign
+
+    def is_open(self, name: str) -> bool:
+        return name not in self._closed
+
+    def options(self, memo: Memo, name: str) -> list[list[Option]]:
+        return self.matcher.options(memo.shapes[name])
+
+    def is_full(self, memo: Memo, name: str) -> bool:
+        """Whether nothing fitted when it was last tried, and there is no more room since."""
+        return self._full.get(name) == memo.room[name]
+
+    def fit(self, fleet: Fleet, name: str, ledger: Ledger) -> Fit | None:
+        """Pools for every engine. ``ledger`` is the fleet's own, or one that a plan has charged further."""
+        found = fit(self.options(fleet.memo, name), ledger)
+        if found is None and ledger is fleet.memo.ledgers.get(name):
+            self._full[name] = fleet.memo.room[name]
+        return found
+
+    def verdicts(self, fleet: Fleet, charged: dict[str, Ledger]) -> tuple[Verdict, ...]:
+        """One for every cluster in order of name; ``charged`` are the ledgers of clusters that a plan has placed on or freed."""
+        found = []
+        memo, known = fleet.memo, self._verdicts
+        for name in self._names:
+            verdict = self._closed.get(name)
+            if verdict is None:
+                if name in charged:
+                    verdict = self._judge(fleet, name, charged[name])
+                else:
+                    state, verdict = known.get(name, _UNKNOWN)
+                    if state != memo.state[name]:
+                        verdict = self._judge(fleet, name, fleet.room(name))
+                        known[name] = memo.state[name], verdict
+            found.append(verdict)
+        return tuple(found)
+
+    def _judge(self, fleet: Fleet, name: str, ledger: Ledger) -> Verdict:
+        options = self.options(fleet.memo, name)
+        return judge(fleet.clusters[name], self._request, self.matcher, ledger, options)
+
+
+_UNKNOWN: Final = (-1, Verdict(cluster="", code=Code.FITS))
+
+
+def _insert(names: list[str], name: str) -> None:
+    if not names or names[-1] < name:
+        names.append(name)
+    else:
+        names.insert(bisect_left(names, name), name)
+
+
+def _delete(names: list[str], name: str) -> None:
+    at = bisect_left(names, name)
+    if at < len(names) and names[at] == name:
+        del names[at]
