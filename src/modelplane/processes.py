@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
+
+logger = logging.getLogger(__name__)
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -106,6 +111,51 @@ async def ended(record: Record, *, poll: float = 0.05) -> None:
 def _reap(pid: int) -> None:
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
+
+
+class Restarts(msgspec.Struct, frozen=True, kw_only=True):
+    """How soon a process that ended is started again, in seconds: at once after it ran for ``steady``, else doubling."""
+
+    first: float = 0.1
+    longest: float = 5.0
+    steady: float = 10.0
+
+
+USUAL: Final = Restarts()
+
+
+async def keep(
+    argv: Sequence[str],
+    *,
+    log: Path,
+    record: Path,
+    changed: Callable[[Record | None], None],
+    env: Mapping[str, str] | None = None,
+    restarts: Restarts = USUAL,
+) -> None:
+    """Keep a process running until cancelled: adopt the recorded one, start it, start it again when it ends.
+
+    ``changed`` hears of every start (the process) and of every end (None). A recorded process with another command is replaced.
+    """
+    delay = restarts.first
+    while True:
+        running = recall(record)
+        if running is not None and running.argv != tuple(argv):
+            await stop(running)
+            running = None
+        if running is None:
+            running = spawn(argv, log=log, env=env)
+            remember(record, running)
+        began = time.monotonic()
+        changed(running)
+        await ended(running)
+        changed(None)
+        lived = time.monotonic() - began
+        logger.warning("%s ended after %.1f s; starting it again; its log is %s", record.stem, lived, log)
+        if lived > restarts.steady:
+            delay = restarts.first
+        await asyncio.sleep(delay)
+        delay = min(delay * 2, restarts.longest)
 
 
 async def stop(record: Record, *, grace: float = 5.0) -> bool:

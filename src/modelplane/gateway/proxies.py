@@ -11,7 +11,6 @@ import hashlib
 import logging
 import os
 import tempfile
-import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Final
@@ -26,9 +25,7 @@ from modelplane.gateway.xds.names import ADS_CLUSTER
 log = logging.getLogger(__name__)
 
 _SOCKET_PATH_LIMIT: Final = 100
-_FIRST_DELAY: Final = 0.05
-_LONGEST_DELAY: Final = 2.0
-_STEADY: Final = 10.0
+_RESTARTS: Final = processes.Restarts(first=0.05, longest=2.0)
 
 _STATS: Final = (
     r"cluster\..*\.(upstream_rq_(total|active|time|xx|[0-9]xx|retry|retry_success)|upstream_cx_(total|active)"
@@ -148,7 +145,10 @@ class EnvoyProcess:
             "1",
         )
         self.record = processes.recall(self._record)
-        self._task = asyncio.create_task(self._keep(argv), name=f"proxy {self.node}")
+        if self.record is None:
+            self.admin.unlink(missing_ok=True)
+        keeping = processes.keep(argv, log=self._log, record=self._record, changed=self._changed, restarts=_RESTARTS)
+        self._task = asyncio.create_task(keeping, name=f"proxy {self.node}")
 
     async def stop(self) -> None:
         """End the process and forget it."""
@@ -162,30 +162,12 @@ class EnvoyProcess:
         for path in (self._record, self.admin):
             path.unlink(missing_ok=True)
 
-    async def _keep(self, argv: tuple[str, ...]) -> None:
-        delay = _FIRST_DELAY
-        while True:
-            record = processes.recall(self._record)
-            if record is not None and record.argv != argv:
-                log.info("proxy %s runs with another command; starting it again", self.node)
-                await processes.stop(record)
-                record = None
-            if record is None:
-                self.admin.unlink(missing_ok=True)
-                record = processes.spawn(argv, log=self._log)
-                processes.remember(self._record, record)
-            began = time.monotonic()
-            self.record = record
-            self.changed()
-            await processes.ended(record)
-            self.record = None
-            self.changed()
-            lived = time.monotonic() - began
-            if lived > _STEADY:
-                delay = _FIRST_DELAY
-            log.warning("proxy %s ended after %.1f s; starting it again; its log is %s", self.node, lived, self._log)
-            await asyncio.sleep(delay if lived < _STEADY else 0)
-            delay = min(delay * 2, _LONGEST_DELAY)
+    def _changed(self, record: processes.Record | None) -> None:
+        self.record = record
+        if record is None:
+            # Envoy does not start where the socket of its predecessor lies.
+            self.admin.unlink(missing_ok=True)
+        self.changed()
 
 
 async def stop_leftovers(directory: Path, *, site: str = "", keep: Collection[str] = ()) -> None:

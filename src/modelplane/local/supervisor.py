@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -17,13 +16,6 @@ import msgspec
 
 from modelplane import processes
 from modelplane.errors import PermanentError
-
-log = logging.getLogger(__name__)
-
-FIRST_DELAY = 0.1
-LONGEST_DELAY = 5.0
-STEADY = 10.0
-"""Seconds that a unit has to live before the next restart is a first one again."""
 
 
 class Unit(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +56,14 @@ class Supervisor:
         """
         self._units[unit.name] = unit
         self._deaths[unit.name] = 0
-        self._tasks[unit.name] = asyncio.create_task(self._keep(unit), name=f"unit {unit.name}")
+        keeping = processes.keep(
+            unit.argv,
+            log=unit.log,
+            record=unit.record,
+            env=unit.env,
+            changed=lambda record: self._changed(unit, record),
+        )
+        self._tasks[unit.name] = asyncio.create_task(keeping, name=f"unit {unit.name}")
         if ready is None:
             return
         answered = asyncio.ensure_future(ready())
@@ -78,24 +77,12 @@ class Supervisor:
         finally:
             answered.cancel()
 
-    async def _keep(self, unit: Unit) -> None:
-        delay = FIRST_DELAY
-        while True:
-            record = processes.recall(unit.record)
-            if record is None or record.argv != unit.argv:
-                if record is not None:
-                    await processes.stop(record, grace=unit.grace)
-                record = processes.spawn(unit.argv, log=unit.log, env=unit.env)
-                processes.remember(unit.record, record)
-            began = time.monotonic()
+    def _changed(self, unit: Unit, record: processes.Record | None) -> None:
+        if record is not None:
             self._running[unit.name] = record
-            await processes.ended(record)
+        else:
             self._running.pop(unit.name, None)
             self._deaths[unit.name] += 1
-            lived = time.monotonic() - began
-            delay = FIRST_DELAY if lived > STEADY else min(delay * 2, LONGEST_DELAY)
-            log.warning("%s ended after %.1f s; starting it again in %.1f s", unit.name, lived, delay)
-            await asyncio.sleep(delay)
 
     async def stop(self, *names: str) -> None:
         """Stop the named units at the same time and forget them."""
