@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types imports generate current check docs fuzz kubernetes conformance bench bench-apply clean
+.PHONY: demo test lint types imports generate current check docs fuzz kubernetes conformance bench bench-apply bench-plan clean
 
 # What `make demo` needs: the command and the local fleet.
 $(VENV)/.local: pyproject.toml
@@ -65,11 +65,15 @@ conformance: export MODELPLANE_KUBERNETES ?= $(wildcard $(KUBERNETES_CACHE)/$(KU
 conformance: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 0 -q tests/kubernetes tests/api/test_real.py
 
-bench: bench-apply
+bench: bench-apply bench-plan
 
 # From kubectl apply to the first answer; writes benchmarks/results/apply.json and .svg.
 bench-apply: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.apply
+
+# Placing on fleets of 100 to 10,000 clusters; writes benchmarks/results/plan.json and .svg.
+bench-plan: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.plan
 
 clean:
 	rm -rf $(VENV)

@@ -17,8 +17,16 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[int(rank) - 1]
 
 
-def write(name: str, title: str, unit: str, series: Mapping[str, Sequence[float]], facts: Mapping[str, object]) -> Path:
-    """Write ``name``.json and ``name``.svg; the path of the JSON."""
+def write(
+    name: str,
+    title: str,
+    unit: str,
+    series: Mapping[str, Sequence[float]],
+    facts: Mapping[str, object],
+    *,
+    picture: str = "",
+) -> Path:
+    """Write ``name``.json and ``name``.svg (``picture`` where the benchmark draws its own); the path of the JSON."""
     HERE.mkdir(parents=True, exist_ok=True)
     document = {
         "title": title,
@@ -29,7 +37,7 @@ def write(name: str, title: str, unit: str, series: Mapping[str, Sequence[float]
     }
     path = HERE / f"{name}.json"
     path.write_text(json.dumps(document, indent=1) + "\n")
-    (HERE / f"{name}.svg").write_text(_svg(title, unit, series))
+    (HERE / f"{name}.svg").write_text(picture or _svg(title, unit, series))
     return path
 
 

@@ -7,7 +7,7 @@ asked, so a change of one cluster costs the work of one cluster.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from modelplane.plan.capacity import Ledger
@@ -32,6 +32,7 @@ class Facts:
         self._closed: dict[str, Verdict] = {}
         self._foreign = 0
         """Clusters that the selectors do not match."""
+        self._options: dict[int, list[list[Option]]] = {}
         self._full: dict[str, int] = {}
         self._verdicts: dict[str, tuple[int, Verdict]] = {}
 
@@ -55,7 +56,7 @@ class Facts:
         if self._seen == now:
             return
         fresh = log[self._seen - fleet.memo.dropped :] if self._seen >= fleet.memo.dropped else None
-        if fresh is None or len(fresh) > len(fleet.clusters):
+        if fresh is None or 2 * len(fresh) > len(fleet.clusters):
             self._names, self._open, self._closed, self._foreign = [], [], {}, 0
             for name in sorted(fleet.clusters):
                 self._add(fleet, name)
@@ -97,11 +98,17 @@ class Facts:
         return name not in self._closed
 
     def options(self, memo: Memo, name: str) -> list[list[Option]]:
-        return self.matcher.options(memo.shapes[name])
+        # A fleet has one object for each shape, and keeps it: its identity is cheaper than its hash.
+        shape = memo.shapes[name]
+        known = self._options.get(id(shape))
+        if known is None:
+            known = self._options[id(shape)] = self.matcher.options(shape)
+        return known
 
-    def is_full(self, memo: Memo, name: str) -> bool:
-        """Whether nothing fitted when it was last tried, and there is no more room since."""
-        return self._full.get(name) == memo.room[name]
+    @property
+    def full(self) -> Mapping[str, int]:
+        """Clusters where nothing fitted when it was last tried, with the revision of their room (`Memo.room`) at the time."""
+        return self._full
 
     def fit(self, fleet: Fleet, name: str, ledger: Ledger) -> Fit | None:
         """Pools for every engine. ``ledger`` is the fleet's own, or one that a plan has charged further."""

@@ -189,6 +189,7 @@ class Memo:
         """By request; see `plan.facts`."""
 
     def changed(self, name: str, *, roomier: bool) -> None:
+        """Something about a cluster is not what it was; ``roomier`` when it may have more room."""
         self.state[name] = self.state.get(name, 0) + 1
         if roomier:
             self.room[name] = self.room.get(name, 0) + 1
@@ -267,20 +268,17 @@ class Picture:
         """Keep the cluster's room right. Whole nodes are counted up and down; which devices a pod takes depends on the others, so
         those are counted anew when they are next asked for."""
         ledger = self._memo.ledgers.get(replica.cluster)
-        roomier = sign < 0
+        counted = ledger is not None
         if ledger is not None:
-            for need in replica.needs:
-                pool = ledger.pools.get(need.pool)
-                if pool is None:
-                    continue
-                if pool.buckets is not None:
-                    del self._memo.ledgers[replica.cluster]
-                    roomier = True
-                    break
-                pool.nodes -= sign * need.pods
-        else:
-            roomier = True
-        self._memo.changed(replica.cluster, roomier=roomier)
+            for engine in replica.engines:
+                for member in engine.members:
+                    pool = ledger.pools.get(member.pool) if member.claims else None
+                    if pool is not None:
+                        counted = counted and pool.buckets is None
+                        pool.nodes -= sign * member.pods * engine.copies
+            if not counted:
+                del self._memo.ledgers[replica.cluster]
+        self._memo.changed(replica.cluster, roomier=sign < 0 or not counted)
 
 
 K = TypeVar("K")

@@ -135,9 +135,13 @@ class _Planning:
         known = self.ledgers.get(cluster)
         if known is None:
             known = self.ledgers[cluster] = Ledger(ledger.pools)
+        pools = known.pools
         for option in found.options:
-            known.pools[option.pool] = known.pools[option.pool].copy()
-        take(found, known)
+            pools[option.pool] = pools[option.pool].copy()
+        if len(found.options) == 1 and pools[option.pool].buckets is None:
+            pools[option.pool].nodes -= option.pods
+        else:
+            take(found, known)
 
     def take_over(self, cluster: Cluster, leaving: Leaving, released: list[Leaving]) -> bool:
         """Place in the slot of a leaving replica, with the room of the released ones."""
@@ -162,19 +166,24 @@ class _Planning:
     def fill(self) -> None:
         """Level by level: the clusters with the fewest replicas of this deployment first, ties by name."""
         counts = Counter(placement.cluster for placement in self.placements)
-        facts, memo = self.facts, self.fleet.memo
+        facts = self.facts
         held = {one.replica.cluster for one in self.leaving} | {removal.cluster for removal in self.removed}
         levels: dict[int, list[str]] = {0: []}
         for name, count in counts.items():
             if name in self.fleet.clusters and facts.is_open(name):
                 levels.setdefault(count, []).append(name)
+        clusters, full, room = self.fleet.clusters, facts.full, self.fleet.memo.room
+        fresh: list[str] = []
+        missing = self.missing
         for name in facts.open:
-            if not self.missing:
+            if missing <= 0:
                 return
-            if name in counts or (name not in held and facts.is_full(memo, name)):
+            if name in counts or (name not in held and full.get(name) == room[name]):
                 continue
-            if self.settle(self.fleet.clusters[name]):
-                levels.setdefault(1, []).append(name)
+            if self.settle(clusters[name]):
+                fresh.append(name)
+                missing -= 1
+        levels.setdefault(1, []).extend(fresh)
         while levels and self.missing > 0:
             level = min(levels)
             for name in sorted(levels.pop(level)):
@@ -198,7 +207,9 @@ class _Planning:
         return True
 
     def free_index(self, cluster: str) -> int:
-        used = self.used.get(cluster, set())
+        used = self.used.get(cluster)
+        if used is None:
+            used = set()
         if self.leaving:
             used = used | {one.replica.index for one in self.leaving if one.replica.cluster == cluster}
         index = 0
