@@ -8,6 +8,7 @@ never carries a secret.
       PermanentError
         InvalidKubeconfig           a kubeconfig that cannot be used, with the field
       TemporaryError
+      LeaseLost                     another operator leads, or nobody can say who
       ApiError                      a Kubernetes API answered with a failure, or not at all
         NotFound, AlreadyExists, Gone
         Invalid (permanent), Forbidden, Unauthorized
@@ -35,6 +36,10 @@ class TemporaryError(ModelplaneError):
     def __init__(self, message: str, *, after: float | None = None) -> None:
         super().__init__(message)
         self.after = after
+
+
+class LeaseLost(ModelplaneError):
+    """This operator may not work any longer: another one leads, or its Lease could not be renewed in time."""
 
 
 class InvalidKubeconfig(PermanentError):

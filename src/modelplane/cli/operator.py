@@ -50,6 +50,12 @@ if TYPE_CHECKING:
     show_default=True,
     help="Seconds before an object that is being deleted lets go of a cluster that does not answer.",
 )
+@click.option(
+    "--leader-elect/--no-leader-elect",
+    default=False,
+    show_default=True,
+    help="Work only while holding the Lease modelplane-system/modelplane-operator, so that several can run.",
+)
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning"]), default="info", show_default=True)
 def command(
     kubeconfig: Path | None,
@@ -59,6 +65,7 @@ def command(
     front_door_port: int | None,
     gateway_ports: tuple[str, ...],
     unreachable_bound: float,
+    leader_elect: bool,
     log_level: str,
 ) -> None:
     """Run the control plane against any Kubernetes API server."""
@@ -82,6 +89,7 @@ def command(
             cluster_gateway_port=general,
             cluster_gateway_ports=ports,
             unreachable_bound=unreachable_bound,
+            leader_elect=leader_elect,
         )
         _loop(options)
     except ModelplaneError as error:

@@ -33,6 +33,7 @@ from modelplane.control.queue import Rank
 from modelplane.control.reconcile import Reconciler
 from modelplane.errors import ApiError, Forbidden, NotFound, Unauthorized
 from modelplane.kube import Backoff, Client, Kubeconfig
+from modelplane.operator.election import Election
 from modelplane.operator.health import Health
 from modelplane.plan import plan
 
@@ -56,6 +57,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     cluster_gateway_ports: Mapping[str, int] = {}
     unreachable_bound: float = Bounds().unreachable
     workers: int = 8
+    leader_elect: bool = False
 
 
 def clock() -> str:
@@ -74,6 +76,8 @@ class Operator:
         self.probes = Probes(self.caches, self._wake)
         self.ledger = Ledger(self.caches, plan, self._wake)
         self.health = Health({"/healthz": lambda: "", "/livez": lambda: "", "/readyz": self._unready})
+        self.election = Election(self.client) if options.leader_elect else None
+        self._standing_by = False
         self._host = _host(options, "")
         charts: ChartInstaller | None = SimulatedCharts(clock) if options.simulated_charts else None
         self.reconciler = Reconciler(
@@ -101,6 +105,7 @@ class Operator:
         uid = await self._control_plane_uid()
         self._host = _host(self.options, uid)
         self.caches.control_plane = uid
+        await self._lead()
         self.caches.on_fresh(self._control_seen)
         self.ledger.start()
         self.clusters.start()
@@ -121,12 +126,22 @@ class Operator:
                 await self.probes.close()
                 await self.clusters.close()
                 await self.caches.close()
+                if self.election is not None:
+                    await self.election.release()
                 await self.client.close()
                 await self.health.close()
 
     async def failed(self) -> None:
-        """Return, by raising, when the reconciler ends on its own, which is a bug."""
+        """Return, by raising, when the Lease is lost, or the reconciler ends on its own, which is a bug."""
         await asyncio.gather(*self._tasks)
+
+    async def _lead(self) -> None:
+        """Where there is an election, return when it is won. Nothing is read or kept before: standing by costs no memory."""
+        if self.election is not None:
+            self._standing_by = True
+            await self.election.acquire()
+            self._standing_by = False
+            self._tasks.append(asyncio.create_task(self.election.hold(), name="election"))
 
     async def _control_plane_uid(self) -> str:
         backoff = Backoff(0.05, 5.0)
@@ -164,6 +179,8 @@ class Operator:
         return (1, created, parent.key.namespace, parent.key.name)
 
     def _unready(self) -> str:
+        if self._standing_by:
+            return ""
         if not self.reconciler.started.is_set():
             return "still reading the cluster"
         informer = self.caches.watch(None, MODEL_DEPLOYMENT).informer

@@ -1,0 +1,194 @@
+"""One operator works, the others stand by: leader election by a Lease, with the protocol and the times of client-go.
+
+Clocks are never compared between machines: whoever stands by measures on its own clock how long the Lease has not changed. A
+watch tells it of every change, so it follows a leader that let go at once, and one that died when the Lease has run out. A leader
+that cannot renew gives up well before that; between the two moments nobody works, which is what the election trades away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import time
+import uuid
+from typing import Final, NoReturn
+
+import msgspec
+
+from modelplane.api.meta import GVK, Key, Object
+from modelplane.errors import AlreadyExists, ApiError, Conflict, Forbidden, LeaseLost, NotFound, Unauthorized
+from modelplane.kube import Client, Informer
+
+log = logging.getLogger(__name__)
+
+LEASE: Final = GVK("coordination.k8s.io", "v1", "Lease")
+KEY: Final = Key("modelplane-system", "modelplane-operator")
+RELEASE_WITHIN: Final = 2.0
+"""Seconds that letting go may take; the Lease runs out by itself otherwise."""
+
+
+class Times(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds. ``duration`` is what others wait after the last renewal, ``renew`` after how long the leader gives up."""
+
+    duration: float = 15.0
+    renew: float = 10.0
+    retry: float = 2.0
+
+
+def identity() -> str:
+    """A name for this process that no other has: the pod's name, and something random for a process started again in it."""
+    return f"{os.environ.get('HOSTNAME') or socket.gethostname()}_{uuid.uuid4()}"
+
+
+class Election:
+    """One candidate. `acquire`, then `hold` beside the work, then `release` when the work has ended."""
+
+    def __init__(self, client: Client, *, name: str = "", key: Key = KEY, times: Times | None = None) -> None:
+        self.name = name or identity()
+        self.leading = False
+        self._client = client
+        self._key = key
+        self._times = times or Times()
+        self._lease: Object | None = None
+        """The Lease as we last wrote it, while it is ours."""
+        self._seen: object = None
+        self._seen_at = 0.0
+        self._renewed = 0.0
+        self._stirred = asyncio.Event()
+
+    async def acquire(self) -> None:
+        """Return when the Lease is ours, however long that takes. Raises Unauthorized and Forbidden at once."""
+        informer = Informer(self._client, LEASE, self._key.namespace, fields={"metadata.name": self._key.name})
+        informer.subscribe(lambda old, new: self._stirred.set())
+        watching = asyncio.create_task(informer.run(), name="watching the lease")
+        told = ""
+        try:
+            while True:
+                self._stirred.clear()
+                pause = self._times.retry
+                try:
+                    async with asyncio.timeout(self._times.renew):
+                        holder, pause = await self._try()
+                except (Unauthorized, Forbidden):
+                    raise
+                except (ApiError, TimeoutError) as error:
+                    log.warning("waiting for the Lease %s: %s", self._key, error or "no answer in time")
+                else:
+                    if self.leading:
+                        log.info("leading as %s", self.name)
+                        return
+                    if holder != told:
+                        told = holder
+                        log.info("standing by: %s leads", holder)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(min(pause, self._times.retry)):
+                        await self._stirred.wait()
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+    async def hold(self) -> NoReturn:
+        """Renew until cancelled. Raises LeaseLost: another has it, or it could not be renewed in time."""
+        while True:
+            await asyncio.sleep(self._times.retry)
+            left = self._renewed + self._times.renew - time.monotonic()
+            why = "no answer in time"
+            try:
+                async with asyncio.timeout(max(left, 0.0)):
+                    holder = await self._renew()
+            except (ApiError, TimeoutError) as error:
+                why = str(error) or why
+                log.warning("the Lease %s is not renewed: %s", self._key, why)
+            else:
+                if not self.leading:
+                    raise LeaseLost(
+                        f"the Lease {self._key} is held by {holder}; this operator ends and can be started again"
+                    )
+            if time.monotonic() >= self._renewed + self._times.renew:
+                self.leading = False
+                raise LeaseLost(
+                    f"the Lease {self._key} could not be renewed for {self._times.renew:g} s ({why}); this operator ends, so "
+                    "that there are not two, and can be started again"
+                )
+
+    async def release(self) -> None:
+        """Let go, if it is ours, so that another need not wait for the Lease to run out. To be called when the work has ended."""
+        self.leading = False
+        try:
+            async with asyncio.timeout(RELEASE_WITHIN):
+                lease = await self._client.get(LEASE, self._key.name, self._key.namespace)
+                if _spec(lease).get("holderIdentity") == self.name:
+                    now = _now()
+                    lease["spec"] = {
+                        **_spec(lease),
+                        "holderIdentity": "",
+                        "leaseDurationSeconds": 1,
+                        "acquireTime": now,
+                        "renewTime": now,
+                    }
+                    await self._client.replace(lease)
+                    log.info("the Lease %s is released", self._key)
+        except (ApiError, TimeoutError) as error:
+            log.info("the Lease %s runs out by itself: %s", self._key, error or "no answer in time")
+
+    async def _renew(self) -> str:
+        """Write the Lease that we have, or look at it when somebody else wrote it. Returns who has it."""
+        if self._lease is not None:
+            began = time.monotonic()
+            self._lease["spec"]["renewTime"] = _now()
+            try:
+                self._lease = await self._client.replace(self._lease)
+            except (Conflict, NotFound):
+                self._lease = None
+            else:
+                self._renewed = began
+                return self.name
+        return (await self._try())[0]
+
+    async def _try(self) -> tuple[str, float]:
+        """Take or renew the Lease where that is allowed. Returns who has it, and the seconds until it runs out."""
+        began = time.monotonic()
+        try:
+            lease = await self._client.get(LEASE, self._key.name, self._key.namespace)
+        except NotFound:
+            metadata = {"name": self._key.name, "namespace": self._key.namespace}
+            lease = {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": metadata}
+        spec = _spec(lease)
+        holder = str(spec.get("holderIdentity") or "")
+        if spec != self._seen:
+            self._seen, self._seen_at = spec, time.monotonic()
+        left = self._seen_at + float(spec.get("leaseDurationSeconds") or self._times.duration) - time.monotonic()
+        if holder not in ("", self.name) and left > 0:
+            self.leading = False
+            return holder, left
+        now = _now()
+        ours = holder == self.name
+        lease["spec"] = {
+            "holderIdentity": self.name,
+            "leaseDurationSeconds": max(1, round(self._times.duration)),
+            "acquireTime": spec.get("acquireTime") if ours else now,
+            "renewTime": now,
+            "leaseTransitions": int(spec.get("leaseTransitions") or 0) + (not ours and bool(spec)),
+        }
+        try:
+            written = self._client.replace if "resourceVersion" in lease["metadata"] else self._client.create
+            self._lease = await written(lease)
+        except (Conflict, AlreadyExists):
+            # Another was faster; who it is shows at once.
+            self._stirred.set()
+            return holder or "another", 0.0
+        self.leading, self._renewed = True, began
+        return self.name, self._times.duration
+
+
+def _spec(lease: Object) -> Object:
+    return dict(lease.get("spec") or {})
+
+
+def _now() -> str:
+    """Now as a MicroTime."""
+    seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{nanoseconds // 1000:06d}Z"
