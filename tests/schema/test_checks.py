@@ -215,7 +215,7 @@ BAD: dict[str, tuple[str, Callable[[Any], object], str]] = {
     "service port": (
         "v1/Service",
         lambda o: o[SPEC]["ports"][0].update(port=0, targetPort=1),
-        "spec.ports[0].port: Required value",
+        "spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive",
     ),
     "service type": (
         "v1/Service",

@@ -7,6 +7,7 @@ from modelplane.errors import ApplyConflict, BadBody, Refusal
 from modelplane.server import bodies, fieldmanager, refusals, shaping, writing
 from modelplane.server.call import Answer, Call
 from modelplane.server.fieldmanager.typed import undeclared
+from modelplane.server.nulls import without_nulls
 from modelplane.server.objects import now
 from modelplane.server.reading import one
 from modelplane.server.schema.decode import field_warnings, strict_error
@@ -27,7 +28,7 @@ async def apply(call: Call) -> Answer:
 async def _apply(call: Call, applied: Object, manager: str) -> tuple[bool, Entry]:
     def merge(live: Object | None) -> Object:
         try:
-            return fieldmanager.apply(
+            merged = fieldmanager.apply(
                 live,
                 applied,
                 manager=manager,
@@ -36,6 +37,7 @@ async def _apply(call: Call, applied: Object, manager: str) -> tuple[bool, Entry
                 subresource=call.subresource,
                 force=call.request.query.flag("force"),
             )
+            return merged if call.type.custom else without_nulls(call.type.schema.root, merged)
         except BadBody as error:
             if not str(error).startswith("failed to create typed"):
                 raise
@@ -103,7 +105,7 @@ def _configuration(call: Call) -> Object:
         what = f"{given.group}/{given.version}, Kind={given.kind}"
         raise Refusal(500, "", f"failed to create typed patch object ({place}; {what}): {told}")
     if not call.type.custom:
-        value = shaping.of_kind(value, call.type.gvk)
+        value = shaping.of_kind(value, call.type.gvk, empty=True)
         metadata = value["metadata"]
     if call.type.namespaced:
         metadata["namespace"] = call.namespace

@@ -67,13 +67,15 @@ def expect(obj: Object, gvk: GVK, *, custom: bool, body: bytes = b"") -> Object:
     """Check that a body is of the kind that the path serves; a built-in kind may leave both fields out."""
     api_version, kind = obj.get("apiVersion"), obj.get("kind")
     if not kind or not api_version:
+        if custom and kind:
+            wanted = f"the API version in the data () does not match the expected API version ({gvk.api_version})"
+            raise refusals.bad_request(wanted)
         if custom:
             text = body.decode(errors="replace")
             start = text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ..."
-            missing = "Kind" if not kind else "apiVersion"
             raise refusals.bad_request(
                 f"the object provided is unrecognized (must be of type {gvk.kind}): "
-                f"Object '{missing}' is missing in '{text}' ({start})"
+                f"Object 'Kind' is missing in '{text}' ({start})"
             )
         return {**obj, "apiVersion": gvk.api_version, "kind": gvk.kind}
     if not isinstance(api_version, str) or not isinstance(kind, str):

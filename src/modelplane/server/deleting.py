@@ -61,6 +61,8 @@ def options_of(call: Call) -> DeleteOptions:
             orphan_dependents=query.flag("orphanDependents") if query.has("orphanDependents") else None,
             dry_run=query.all("dryRun") or None,
         )
+    if (options.grace_period_seconds or 0) < 0:
+        options = msgspec.structs.replace(options, grace_period_seconds=1)
     for value in options.dry_run or ():
         if value != "All":
             body = f'Unsupported value: ["{value}"]: supported values: "All"'

@@ -15,14 +15,15 @@ from modelplane.server.schema.node import Node
 _ZERO: Final[dict[str, object]] = {"string": "", "integer": 0, "number": 0, "boolean": False, "int-or-string": 0}
 
 
-def without_nulls(node: Node, obj: Object) -> Object:
-    """The object without null; shared with the input where it has none."""
-    cleaned = _clean(node, obj)
+def without_nulls(node: Node, obj: Object, *, empty: bool = False) -> Object:
+    """The object without null; shared with the input where it has none. ``empty`` lists and maps may be kept: an apply
+    patch owns a field that it gives as empty."""
+    cleaned = _clean(node, obj, empty)
     assert isinstance(cleaned, dict)
     return cleaned
 
 
-def _clean(node: Node | None, value: object) -> object:
+def _clean(node: Node | None, value: object, empty: bool) -> object:
     if isinstance(value, dict):
         kept = {}
         for name, item in value.items():
@@ -30,12 +31,12 @@ def _clean(node: Node | None, value: object) -> object:
             if item is None:
                 if node is not None and below is not None and name not in node.properties and below.type in _ZERO:
                     kept[name] = _ZERO[below.type]
-            elif not (node is not None and item in ([], {}) and _omitted(node, name, below)):
-                kept[name] = _clean(below, item)
+            elif empty or not (node is not None and item in ([], {}) and _omitted(node, name, below)):
+                kept[name] = _clean(below, item, empty)
         return value if len(kept) == len(value) and all(kept[name] is value[name] for name in kept) else kept
     if isinstance(value, list):
         below = None if node is None else node.items
-        items = [_zero(below) if item is None else _clean(below, item) for item in value]
+        items = [_zero(below) if item is None else _clean(below, item, empty) for item in value]
         return value if all(new is old for new, old in zip(items, value, strict=True)) else items
     return value
 

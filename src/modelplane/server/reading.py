@@ -109,6 +109,9 @@ def minimum(call: Call) -> int | None:
 
 def list_(call: Call) -> Answer:
     """Answer a list, a Table, or a PartialObjectMetadataList, a page at a time if ``limit`` is given."""
+    if call.request.query.has("sendInitialEvents"):
+        why = "Forbidden: sendInitialEvents is forbidden for list"
+        raise refusals.invalid_field("ListOptions", "meta.k8s.io", "", "sendInitialEvents", why, "FieldValueForbidden")
     selection = Selection(call)
     limit = call.request.query.number("limit") or 0
     entries, revision, consistent = _entries(call)

@@ -87,7 +87,7 @@ class Router:
         if type_.custom and request.method == "POST":
             return await writing.create(call)  # a name in the path does not matter then
         verb = _COLLECTION.get(request.method) if not name else _OBJECT.get(request.method)
-        if verb is None:
+        if verb is None or (target.verb == "deletecollection" and target.verb not in type_.verbs):
             raise _not_allowed(type_, target.verb)
         return await verb(call)
 

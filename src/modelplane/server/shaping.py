@@ -44,7 +44,7 @@ def decoded_as(call: Call, gvk: GVK) -> Object:
     return of_kind(bodies.expect(bodies.parse(call.request), gvk, custom=False), gvk)
 
 
-def of_kind(obj: Object, gvk: GVK) -> Object:
+def of_kind(obj: Object, gvk: GVK, *, empty: bool = False) -> Object:
     """An object of a built-in kind with the types that its fields have, and nothing null. Raises a 400."""
     schema = builtin_schema(gvk)
     mismatch = schema.decoding_error(obj)
@@ -52,7 +52,7 @@ def of_kind(obj: Object, gvk: GVK) -> Object:
         raise refusals.bad_request(
             f'{gvk.kind} in version "{gvk.version}" cannot be handled as a {gvk.kind}: {mismatch}'
         )
-    return without_nulls(schema.root, obj)
+    return without_nulls(schema.root, obj, empty=empty)
 
 
 def known_fields(call: Call, obj: Object, duplicates: Sequence[str] = (), *, patched: bool = False) -> Object:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from modelplane.api.meta import Object
+from modelplane.server import refusals
 from modelplane.server.call import Call
 
 
@@ -34,11 +35,14 @@ def columns(call: Call) -> list[Object]:
 def table(call: Call, objects: Sequence[Object], revision: str, *, headers: bool = True) -> Object:
     """Rows for some objects. ``includeObject`` decides whether a row carries nothing, its metadata or all of it."""
     include = call.request.query.get("includeObject") or "Metadata"
+    if include not in ("Metadata", "Object", "None"):
+        what = f"includeObject: Invalid value: \"{include}\": must be 'Metadata', 'Object', 'None', or empty"
+        raise refusals.bad_request(f"Unable to convert to Table as requested: {what}")
     version = call.media.version
     moment = datetime.now(UTC)
     rows: list[Object] = []
     for obj in objects:
-        row: Object = {"cells": call.type.printer.row(obj, moment)}
+        row: Object = {"cells": call.type.printer.row(obj, moment), "object": None}
         if include == "Object":
             row["object"] = obj
         elif include == "Metadata":

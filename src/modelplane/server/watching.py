@@ -55,8 +55,6 @@ def watch(call: Call) -> Stream:
 
 
 def _stream_type(call: Call) -> str:
-    if call.media.table or call.media.partial:
-        return f"{call.media.type};as={call.media.as_};v={call.media.version};g=meta.k8s.io;stream=watch"
     return call.media.type
 
 

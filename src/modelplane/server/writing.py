@@ -187,7 +187,8 @@ async def modify(call: Call, change: Change, *, tracked: bool = False) -> Entry:
                 return _imagined(call, entry.key, new, entry)
             last = draft(stored(call, new))
             if doomed:
-                return await store.delete(entry.key, last, entry.revision)
+                await store.delete(entry.key, last, entry.revision)
+                return _imagined(call, entry.key, new, entry)  # the version of its end is for watchers
             return await store.update(entry.key, last, entry.revision)
         except StaleRevision:
             continue
@@ -224,7 +225,7 @@ def settle(call: Call, new: Object, old: Object, *, tracked: bool = False) -> Ob
     new = _own_part(call, {**new, "metadata": metadata}, old)
     new = call.type.schema.default(new)
     behaviour = behaviour_of(storage(call.type))
-    if not call.subresource:
+    if call.subresource in ("", "status"):
         behaviour.normalize(new)
     if not tracked:
         new = ownership.tracked(call, new, old)

@@ -33,6 +33,11 @@ class Pods(Behaviour):
         _tolerate_lost_nodes(spec)
         obj["status"] = {"phase": "Pending", "qosClass": _qos_class(spec)}
 
+    def normalize(self, obj: Object) -> None:
+        status = obj.get("status") or {}
+        if status.get("podIP") and not status.get("podIPs"):
+            status["podIPs"] = [{"ip": status["podIP"]}]
+
     def check(self, new: Object, old: Object | None) -> Sequence[FieldError]:
         if old is None or _fixed(new["spec"]) == _fixed(old["spec"]):
             return ()

@@ -5,6 +5,7 @@ They judge defaulted objects. Fields that an update may not change are compared 
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -80,8 +81,8 @@ def _selected(obj: Object, kind: str, restart: Sequence[str] = _ALWAYS) -> Error
             yield invalid("spec.selector", selector, f"empty selector is invalid for {kind}")
         elif not _matches(selector, labels):
             yield invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
-    yield from _template(template, "spec.template", restart)
     yield from not_negative(spec, "spec", "replicas", "minReadySeconds", "revisionHistoryLimit")
+    yield from _template(template, "spec.template", restart)
 
 
 def _matches(selector: Object, labels: Object) -> bool:
@@ -192,7 +193,7 @@ def _service(obj: Object, old: Object | None) -> Errors:
     used: set[tuple[object, object]] = set()
     for position, entry in enumerate(spec.get("ports") or ()):
         path = f"spec.ports[{position}]"
-        yield from port(entry.get("port"), f"{path}.port")
+        yield from _service_port(entry.get("port"), f"{path}.port")
         yield from one_of(entry, path, "protocol", ("SCTP", "TCP", "UDP"))
         name = entry.get("name")
         if name:
@@ -201,7 +202,7 @@ def _service(obj: Object, old: Object | None) -> Errors:
                 yield duplicate(f"{path}.name", name)
             seen.add(name)
         if isinstance(entry.get("targetPort"), int):
-            yield from port(entry["targetPort"], f"{path}.targetPort")
+            yield from _service_port(entry["targetPort"], f"{path}.targetPort")
         both = (entry.get("port"), entry.get("protocol"))
         if both in used:
             yield duplicate(path, {"port": both[0], "protocol": both[1]})
@@ -209,6 +210,11 @@ def _service(obj: Object, old: Object | None) -> Errors:
     yield from names.labels(spec.get("selector") or {}, "spec.selector")
     if spec.get("type") == "ExternalName" and not spec.get("externalName"):
         yield required("spec.externalName")
+
+
+def _service_port(value: object, path: str) -> Errors:
+    """Zero is a wrong port here; only containers have it mean that none was given."""
+    yield from [invalid(path, 0, "must be between 1 and 65535, inclusive")] if value == 0 else port(value, path)
 
 
 def _data(obj: Object, old: Object | None) -> Errors:
@@ -373,6 +379,18 @@ def _endpoint_slice(obj: Object, old: Object | None) -> Errors:
         if not endpoint.get("addresses"):
             path = f"endpoints[{position}].addresses"
             yield FieldError(path=path, type=ErrorType.REQUIRED, message="must contain at least 1 address")
+        for place, address in enumerate(endpoint.get("addresses") or ()):
+            if obj.get("addressType") in ("IPv4", "IPv6") and not _is_address(address):
+                message = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+                yield invalid(f"endpoints[{position}].addresses[{place}]", address, message)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 _CHECKS: Final[dict[tuple[str, str], Callable[[Object, Object | None], Errors]]] = {

@@ -61,7 +61,7 @@ def _identity(crd: Object, old: Object | None) -> Iterator[FieldError]:
     names = spec.get("names") or {}
     group, plural = spec.get("group") or "", names.get("plural") or ""
     name = (crd.get("metadata") or {}).get("name") or ""
-    if name != f"{plural}.{group}":
+    if old is None and name != f"{plural}.{group}":
         yield _invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
     if not group:
         yield _required("spec.group")
@@ -106,9 +106,10 @@ def _versions(crd: Object) -> Iterator[FieldError]:
         if name in names[:position]:
             yield _invalid("spec.versions", name, "must contain unique version names")
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
-        where = f"{path}.schema.openAPIV3Schema"
+        # The schema of a single version is judged in the place where definitions once had the schema of all versions.
+        where = "spec.validation.openAPIV3Schema" if len(versions) == 1 else f"{path}.schema.openAPIV3Schema"
         if schema is None:
-            yield _required(where, "schemas are required")
+            yield _required(f"{path}.schema.openAPIV3Schema", "")
         else:
             yield from _root(schema, where)
         yield from _columns(version, path)

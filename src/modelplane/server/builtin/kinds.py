@@ -87,6 +87,7 @@ KINDS: Final = (
     _core("Event", "events", "ev", selectable=_EVENT_FIELDS, generation=False),
     _core("LimitRange", "limitranges", "limits", generation=False),
     _core("Namespace", "namespaces", "ns", namespaced=False, subresources=("finalize", "status"),
+          verbs=tuple(verb for verb in ALL_VERBS if verb != "deletecollection"),
           selectable=("status.phase",), generation=False),
     _core("Node", "nodes", "no", namespaced=False, subresources=("proxy", "status"),
           selectable=("spec.unschedulable",), generation=False),

@@ -114,9 +114,12 @@ def _quota(scope: str) -> Plain:
 
 
 TABLES: dict[tuple[str, str], Table] = {
-    ("", "ConfigMap"): table(number("Data", lambda o: len(o.get("data") or {}) + len(o.get("binaryData") or {}))),
+    ("", "ConfigMap"): table(
+        column("Data", lambda o: len(o.get("data") or {}) + len(o.get("binaryData") or {}), "string")
+    ),
     ("", "Secret"): table(
-        column("Type", lambda obj: obj.get("type", "")), number("Data", lambda obj: len(obj.get("data") or {}))
+        column("Type", lambda obj: obj.get("type", "")),
+        column("Data", lambda obj: len(obj.get("data") or {}), "string"),
     ),
     ("", "ServiceAccount"): table(number("Secrets", lambda obj: len(obj.get("secrets") or ()))),
     ("", "Namespace"): table(column("Status", lambda obj: status(obj).get("phase", ""))),

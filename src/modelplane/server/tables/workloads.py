@@ -92,8 +92,8 @@ _REPLICAS = table(
 TABLES: dict[tuple[str, str], Table] = {
     ("apps", "Deployment"): table(
         column("Ready", _ready),
-        number("Up-to-date", lambda obj: status(obj).get("updatedReplicas")),
-        number("Available", lambda obj: status(obj).get("availableReplicas")),
+        column("Up-to-date", lambda obj: status(obj).get("updatedReplicas") or 0),
+        column("Available", lambda obj: status(obj).get("availableReplicas") or 0),
         wide=_wide(),
     ),
     ("apps", "ReplicaSet"): _REPLICAS,
