@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +22,8 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Kubeconfig of the control cluster. Without it: $KUBECONFIG, else the service account of the pod.",
 )
-@click.option("--health-port", type=int, help="Serve /healthz and /readyz on this port of the loopback address.")
+@click.option("--health-port", type=int, help="Serve /healthz, /readyz and /metrics on this port.")
+@click.option("--health-address", default="127.0.0.1", show_default=True, help="Address of --health-port.")
 @click.option(
     "--chart-installer",
     type=click.Choice(["local", "none"]),
@@ -57,9 +56,11 @@ if TYPE_CHECKING:
     help="Work only while holding the Lease modelplane-system/modelplane-operator, so that several can run.",
 )
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning"]), default="info", show_default=True)
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(
     kubeconfig: Path | None,
     health_port: int | None,
+    health_address: str,
     chart_installer: str,
     host_name: str | None,
     front_door_port: int | None,
@@ -67,14 +68,14 @@ def command(
     unreachable_bound: float,
     leader_elect: bool,
     log_level: str,
+    log_format: str,
 ) -> None:
     """Run the control plane against any Kubernetes API server."""
     from modelplane.kube import Kubeconfig
     from modelplane.operator.app import Options
+    from modelplane.operator.logs import configure
 
-    logging.basicConfig(
-        level=log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname).1s %(name)s %(message)s"
-    )
+    configure(log_level, log_format)
     simulated = chart_installer == "local"
     general, ports = _ports(gateway_ports)
     try:
@@ -83,6 +84,7 @@ def command(
         options = Options(
             kubeconfig=identity,
             health_port=health_port,
+            health_address=health_address,
             simulated_charts=simulated,
             host_name=host_name or ("local" if simulated else "operator"),
             front_door_port=front_door_port,

@@ -12,6 +12,7 @@ import binascii
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -61,12 +62,19 @@ class Clusters:
     """Keeps `Caches` supplied with clients. ``run`` until cancelled; the InferenceCluster and Secret caches wake it."""
 
     def __init__(
-        self, caches: Caches, *, clock: Callable[[], str], period: float = PERIOD, user_agent: str = ""
+        self,
+        caches: Caches,
+        *,
+        clock: Callable[[], str],
+        period: float = PERIOD,
+        user_agent: str = "",
+        observe: Callable[[str, str, int], None] = lambda cluster, verb, code: None,
     ) -> None:
         self._caches = caches
         self._clock = clock
         self._period = period
         self._agent = user_agent
+        self._observe = observe
         self._links: dict[str, Link] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -133,7 +141,7 @@ class Clusters:
         link.lost = problem
         if kubeconfig is not None:
             link.lost = Unavailable(CONNECTING, self._clock(), f"{name} has not answered yet")
-            link.client = Client(kubeconfig, user_agent=self._agent)
+            link.client = Client(kubeconfig, user_agent=self._agent, observe=partial(self._observe, name))
             link.task = asyncio.create_task(self._beat(link), name=f"knock at {name}")
         self._caches.attach(name, link.client, link.lost)
 

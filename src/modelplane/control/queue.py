@@ -11,8 +11,18 @@ import heapq
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeAlias, TypeVar
 
+import msgspec
+
 Item = TypeVar("Item", bound=Hashable)
 Rank: TypeAlias = tuple[str | int, ...]
+
+
+class Depth(msgspec.Struct, frozen=True):
+    """How many items are ready, being worked on, and waiting for their time."""
+
+    ready: int
+    active: int
+    later: int
 
 
 class WorkQueue(Generic[Item]):
@@ -84,6 +94,10 @@ class WorkQueue(Generic[Item]):
     def idle(self) -> bool:
         """Nothing is ready or being worked on; retries may still wait."""
         return not self._queued and not self._active
+
+    @property
+    def depth(self) -> Depth:
+        return Depth(len(self._queued), len(self._active), len(self._later))
 
     def close(self) -> None:
         for timer in self._later.values():

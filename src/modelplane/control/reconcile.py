@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -45,7 +46,8 @@ PARENT_PATHS: Final = (
 
 
 class Reconciler:
-    """All parents of all kinds of one control plane. ``clock`` gives RFC 3339, ``now`` seconds since the epoch."""
+    """All parents of all kinds of one control plane. ``clock`` gives RFC 3339, ``now`` seconds since the epoch;
+    ``observe`` is told of every pass: the parent, its seconds, and what failed."""
 
     def __init__(
         self,
@@ -63,10 +65,12 @@ class Reconciler:
         rank: Callable[[Parent], Rank] = lambda parent: (),
         bounds: Bounds | None = None,
         workers: int = WORKERS,
+        observe: Callable[[Parent, float, Exception | None], None] = lambda parent, seconds, error: None,
     ) -> None:
         self._caches = caches
         self._composers = composers
         self._workers = workers
+        self._observe = observe
         self._book = Book()
         self._recorder = Recorder(client, clock=clock)
         self.queue: WorkQueue[Parent] = WorkQueue(rank)
@@ -167,13 +171,17 @@ class Reconciler:
         """One pass, and when to come again."""
         self.count += 1
         backoff = self._book.backoff(parent)
+        began = time.perf_counter()
+        failed: Exception | None = None
         try:
             then = await self._passes.make(parent)
         except (ApiError, TemporaryError) as error:
+            failed = error
             # A conflict says that the cache is behind: the change that it misses is on its way.
             log.log(logging.DEBUG if isinstance(error, TemporaryError) else logging.INFO, "%s: %s", parent, error)
             self.queue.add_after(parent, max(error.after or 0.0, backoff.next()))
-        except Exception:
+        except Exception as error:
+            failed = error
             log.exception("%s: a pass failed", parent)
             self.queue.add_after(parent, backoff.next())
         else:
@@ -184,3 +192,4 @@ class Reconciler:
                 backoff.reset()
                 if then.after is not None:
                     self.queue.add_after(parent, then.after)
+        self._observe(parent, time.perf_counter() - began, failed)

@@ -29,6 +29,8 @@ from modelplane.kube.status import error_of, error_of_event
 Kind: TypeAlias = Resource | GVK
 Selector: TypeAlias = str | Mapping[str, str] | None
 Param: TypeAlias = str | int | bool | None
+Observe: TypeAlias = Callable[[str, int], None]
+"""Told of every request: the HTTP method or WATCH, and the status code, 0 for no answer."""
 
 PAGE: Final = 500
 PING_TIMEOUT: Final = 4.0
@@ -69,6 +71,7 @@ class Client:
         user_agent: str = "",
         field_manager: str = "modelplane",
         timeout: float = REQUEST_TIMEOUT,
+        observe: Observe = lambda verb, code: None,
     ) -> None:
         self.kubeconfig = kubeconfig
         self.field_manager = field_manager
@@ -77,6 +80,7 @@ class Client:
         self.watch_list_offered = True
         self._agent = user_agent or f"modelplane/{__version__}"
         self._timeout = timeout
+        self._observe = observe
         self._session: aiohttp.ClientSession | None = None
         self._resources: dict[GVK, Resource] = {}
         self._ping: asyncio.Task[None] | None = None
@@ -282,11 +286,13 @@ class Client:
             ) as response:
                 payload = await response.read()
                 self.last_contact = time.monotonic()
+                self._observe(method, response.status)
                 if response.status >= 300:
                     raise error_of(
                         response.status, payload, where=where, retry_after=response.headers.get("Retry-After")
                     )
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            self._observe(method, 0)
             raise unreachable(error, where) from error
         return payload
 
@@ -316,6 +322,7 @@ class Client:
                     allow_redirects=False,
                 )
             async with response:
+                self._observe("WATCH", response.status)
                 if response.status >= 300:
                     raise error_of(response.status, await response.read(), where=where)
                 opened()

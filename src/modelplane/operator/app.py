@@ -12,6 +12,7 @@ import gc
 import logging
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -35,12 +36,15 @@ from modelplane.errors import ApiError, Forbidden, NotFound, Unauthorized
 from modelplane.kube import Backoff, Client, Kubeconfig
 from modelplane.operator.election import Election
 from modelplane.operator.health import Health
+from modelplane.operator.metrics import CONTENT_TYPE, Metrics
 from modelplane.plan import plan
 
 log = logging.getLogger(__name__)
 
 NAMESPACE: Final = GVK("", "v1", "Namespace")
 KUBE_SYSTEM: Final = "kube-system"
+CONTROL: Final = "control"
+"""What requests to the control cluster are counted under."""
 GRACE: Final = 8.0
 """Seconds for an orderly end."""
 
@@ -50,6 +54,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     kubeconfig: Kubeconfig
     health_port: int | None = None
+    health_address: str = "127.0.0.1"
     simulated_charts: bool = False
     host_name: str = "operator"
     front_door_port: int | None = None
@@ -70,12 +75,17 @@ class Operator:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.client = Client(options.kubeconfig, user_agent=f"modelplane-operator/{__version__}")
+        self.metrics = Metrics(depth=lambda: self.reconciler.queue.depth, leading=self._leading)
+        agent = f"modelplane-operator/{__version__}"
+        self.client = Client(options.kubeconfig, user_agent=agent, observe=partial(self.metrics.answered, CONTROL))
         self.caches = Caches(self.client, clock=clock)
-        self.clusters = Clusters(self.caches, clock=clock, user_agent=f"modelplane-operator/{__version__}")
+        self.clusters = Clusters(self.caches, clock=clock, user_agent=agent, observe=self.metrics.answered)
         self.probes = Probes(self.caches, self._wake)
-        self.ledger = Ledger(self.caches, plan, self._wake)
-        self.health = Health({"/healthz": lambda: "", "/livez": lambda: "", "/readyz": self._unready})
+        self.ledger = Ledger(self.caches, self.metrics.timed(plan), self._wake)
+        self.health = Health(
+            {"/healthz": lambda: "", "/livez": lambda: "", "/readyz": self._unready},
+            {"/metrics": (CONTENT_TYPE, self.metrics.text)},
+        )
         self.election = Election(self.client) if options.leader_elect else None
         self._standing_by = False
         self._host = _host(options, "")
@@ -94,13 +104,14 @@ class Operator:
             rank=self._rank,
             bounds=Bounds(unreachable=options.unreachable_bound),
             workers=options.workers,
+            observe=self.metrics.passed,
         )
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Return when the work has begun. Waits for the API server; raises Unauthorized and the like at once."""
         if self.options.health_port is not None:
-            await self.health.start(self.options.health_port)
+            await self.health.start(self.options.health_port, self.options.health_address)
             log.info("health on port %d", self.health.port)
         uid = await self._control_plane_uid()
         self._host = _host(self.options, uid)
@@ -177,6 +188,9 @@ class Operator:
         deployment = self.caches.get(MODEL_DEPLOYMENT, parent.key)
         created = deployment["metadata"].get("creationTimestamp", "") if deployment is not None else ""
         return (1, created, parent.key.namespace, parent.key.name)
+
+    def _leading(self) -> bool:
+        return self.election.leading if self.election is not None else self.reconciler.started.is_set()
 
     def _unready(self) -> str:
         if self._standing_by:

@@ -1,4 +1,4 @@
-"""`/healthz` and `/readyz` for whoever supervises the operator: thirty lines of HTTP rather than a web framework in memory."""
+"""`/healthz`, `/readyz` and `/metrics` for whoever supervises the operator: a few lines of HTTP, not a web framework in memory."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from typing import TypeAlias
 
 Check: TypeAlias = Callable[[], str]
 """Returns what is wrong, empty for nothing."""
+Page: TypeAlias = tuple[str, Callable[[], str]]
+"""A content type, and what gives the text."""
 
 
 class Health:
-    """Answers GET of the paths it was given with 200 ``ok`` or 503 and the reason."""
+    """Answers GET of the checks' paths with 200 ``ok`` or 503 and the reason, and of the pages' with their text."""
 
-    def __init__(self, checks: Mapping[str, Check]) -> None:
+    def __init__(self, checks: Mapping[str, Check], pages: Mapping[str, Page] | None = None) -> None:
         self._checks = checks
+        self._pages = pages or {}
         self._server: asyncio.Server | None = None
         self.port = 0
 
@@ -33,14 +36,22 @@ class Health:
                 head = await reader.readuntil(b"\r\n\r\n")
                 parts = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
                 path = parts[1].partition("?")[0] if len(parts) == 3 else ""
-                check = self._checks.get(path)
-                problem = "no such path" if check is None else check()
-                status = "404 Not Found" if check is None else "503 Service Unavailable" if problem else "200 OK"
-                body = (problem or "ok").encode() + b"\n"
+                status, kind, text = self._answer(path)
+                body = text.encode()
                 writer.write(
-                    f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n"
+                    f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
                     "Connection: close\r\n\r\n".encode()
                     + body
                 )
                 await writer.drain()
         writer.close()
+
+    def _answer(self, path: str) -> tuple[str, str, str]:
+        """Status line, content type and body."""
+        if path in self._pages:
+            kind, text = self._pages[path]
+            return "200 OK", kind, text()
+        check = self._checks.get(path)
+        problem = "no such path" if check is None else check()
+        status = "404 Not Found" if check is None else "503 Service Unavailable" if problem else "200 OK"
+        return status, "text/plain", f"{problem or 'ok'}\n"
