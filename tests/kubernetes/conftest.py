@@ -8,6 +8,7 @@ import pytest
 
 from tests.kubernetes.binaries import WITHOUT, folder
 from tests.kubernetes.pair import Pair, running_pair
+from tests.kubernetes.tally import TALLY
 
 
 @pytest.fixture(scope="session")
@@ -17,3 +18,11 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         pytest.skip(WITHOUT)
     with running_pair(binaries, tmp_path_factory.mktemp("pair")) as running:
         yield running
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The closing table of `make conformance`."""
+    if TALLY:
+        terminalreporter.section("embedded server and kube-apiserver")
+        for what, count in TALLY.items():
+            terminalreporter.write_line(f"{count:6} {what}")
