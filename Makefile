@@ -9,6 +9,7 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # What `make demo` needs: the command and the local fleet.
 $(VENV)/.local: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing the command and the local fleet into $(VENV); this happens once"
 	@$(PIP) install --editable '.[local]'
 	@$(BIN)/python -m compileall -q src
 	@touch $@

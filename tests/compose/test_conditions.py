@@ -21,7 +21,12 @@ CARRIES: list[tuple[str, Any, Any, bool]] = [
     ("one entry more", [1, 2], [1], False),
     ("another order", [1, 2], [2, 1], False),
     ("a text is no list", "ab", ["a", "b"], False),
-    ("nothing where a list is wanted", None, [], False),
+    ("nothing where an empty list is wanted, as of an engine without arguments", {}, {"args": []}, True),
+    ("nothing where an empty text is wanted, as of a variable set to nothing", {}, {"value": ""}, True),
+    ("nothing where zero is wanted", {}, {"initialDelaySeconds": 0}, True),
+    ("nothing where a list is wanted", {}, {"args": ["x"]}, False),
+    ("arguments where none are wanted any more", {"args": ["x"]}, {"args": []}, False),
+    ("a text where none is wanted any more", {"value": "x"}, {"value": ""}, False),
 ]
 
 

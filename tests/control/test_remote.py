@@ -260,6 +260,19 @@ async def test_an_annotation_forces_the_letting_go(api: FakeApi, remote: FakeApi
         await until(lambda: api.find("Toy", "a", "ns") is None)
 
 
+async def test_what_is_orphaned_stays(api: FakeApi, remote: FakeApi, toys: Toys) -> None:
+    """kubectl delete --cascade=orphan means the dependents."""
+    async with plane(toys, api, remote) as running:
+        await api.put(toy(parts={"x": {"k": "v"}}, cluster="east"))
+        await until(lambda: running.says("Ready", "True"))
+        found = running.toy()
+        finalizers = [*found["metadata"]["finalizers"], "orphan"]
+        deleting = {"finalizers": finalizers, "deletionTimestamp": "2026-01-01T00:00:00Z"}
+        await api.put({**found, "metadata": {**found["metadata"], **deleting}})
+        await until(lambda: running.toy()["metadata"]["finalizers"] == ["orphan"])
+        assert remote.find("ConfigMap", "a-x", "ns") is not None
+
+
 async def test_a_deletion_finishes_although_creates_are_forbidden(api: FakeApi, remote: FakeApi, toys: Toys) -> None:
     async with plane(toys, api, remote) as running:
         await api.put(toy(parts={"x": {}}, cluster="east"))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from modelplane.errors import ModelplaneError
+from modelplane.errors import ModelplaneError, Unreachable
 from modelplane.local.layout import Layout, default_data_dir
 
 if TYPE_CHECKING:
@@ -70,7 +70,11 @@ def run(work: Coroutine[object, object, T]) -> T:
     """Run a verb's work; what is raised on purpose becomes one line and exit status 1."""
     try:
         return asyncio.run(work)
-    except ModelplaneError as error:
+    except Unreachable as error:
+        raise click.ClickException(
+            f"{error}. If this is the local fleet, is it up? `modelplane up` starts it"
+        ) from error
+    except (ModelplaneError, OSError) as error:
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
         raise SystemExit(130) from None

@@ -96,6 +96,16 @@ async def _detached(layout: Layout, fleet_file: Path | None, kubernetes: Path | 
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text("")
     record = processes.spawn(argv, log=log)
+    try:
+        await _passed_on(record, log)
+    except asyncio.CancelledError:
+        click.echo("\ninterrupted; stopping what was started")
+        await processes.stop(record, grace=30.0)
+        raise
+
+
+async def _passed_on(record: processes.Record, log: Path) -> None:
+    """Print the lines of a starting fleet as they come; return when it is up."""
     shown = 0
     while True:
         lines = log.read_text().splitlines(keepends=True)

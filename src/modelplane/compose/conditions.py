@@ -44,8 +44,11 @@ def status_of(obj: Mapping[str, Any], type_: str) -> Status:
 def carries(observed: Any, wanted: Any) -> bool:
     """Whether an observed value has everything that was wanted; the API server may have added defaults around it.
 
-    A list has to have the wanted entries in their order and no others.
+    A list has to have the wanted entries in their order and no others. A server leaves an empty value of a built-in kind out
+    (``omitempty`` of its types), so what is absent carries what is empty.
     """
+    if observed is None:
+        return not wanted
     if isinstance(wanted, Mapping):
         return isinstance(observed, Mapping) and all(carries(observed.get(key), value) for key, value in wanted.items())
     if isinstance(wanted, list | tuple):

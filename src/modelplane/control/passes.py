@@ -35,6 +35,8 @@ from modelplane.kube import Client, Informer
 log = logging.getLogger(__name__)
 
 FINALIZER: Final = "modelplane.ai/cleanup"
+ORPHAN: Final = "orphan"
+"""The finalizer of an API server while dependents are to be let go (metav1.FinalizerOrphanDependents)."""
 PERMANENT_RETRY: Final = 300.0
 POSTPONED: Final = 5.0
 """Seconds; whatever a postponed pass waits for wakes it, this is for what nobody thought of."""
@@ -313,6 +315,10 @@ class Passes:
             self._book.index.put(parent, ())
             return Next()
         self._book.remember(parent, subject.entries)
+        if ORPHAN in (xr["metadata"].get("finalizers") or ()):
+            # Asked for by propagationPolicy Orphan: what it owns stays, and the garbage collector takes the owner references off.
+            self._settled(await drop_finalizer(self._client, xr, FINALIZER))
+            return Next()
         users = self._users(parent, xr)
         if users is None:
             return Next(POSTPONED)
