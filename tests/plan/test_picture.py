@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -11,6 +12,7 @@ from modelplane.api.meta import Key
 from modelplane.plan import Cluster, Fleet, PlacementRequest, Replica, plan
 from modelplane.plan import facts as facts_module
 from modelplane.plan import fleet as fleet_module
+from modelplane.plan.fitting import take as take_fit
 from modelplane.plan.fleet import Picture
 from tests.plan.words import (
     GPU,
@@ -159,3 +161,31 @@ def test_a_replica_of_a_cluster_that_is_not_there_is_kept_for_when_it_comes() ->
     assert plan(picture.fleet, want(1)).placed == 0, "it takes its node again"
     picture.hide(lost.key)
     assert plan(picture.fleet, want(1)).placed == 1
+
+
+def test_kinds_of_requests_that_were_not_asked_for_longest_are_forgotten() -> None:
+    picture = Picture()
+    picture.put(variants("a")[0])
+    kept: Any = facts_module.KEPT
+    facts_module.KEPT = 0  # type: ignore[misc]
+    try:
+        for number in range(40):
+            plan(picture.fleet, want(1, selectors=({"n": str(number)},)))
+        assert len(picture.fleet.memo.facts) == 16
+    finally:
+        facts_module.KEPT = kept  # type: ignore[misc]
+
+
+def test_a_fit_is_taken_from_the_ledger_that_it_was_found_for() -> None:
+    picture = Picture()
+    picture.put(cluster("a", pool("default", 1)))
+    for request in (REQUESTS[0], REQUESTS[6]):
+        roomy = Picture()
+        roomy.put(cluster("a", pool("default", 2)))
+        known = facts_module.Facts.of(roomy.fleet, request)
+        found = known.fit(roomy.fleet, "a", roomy.fleet.room("a"))
+        assert found is not None
+        full = picture.fleet.ledger("a")
+        full.pools["default"].nodes = 0
+        with pytest.raises(AssertionError, match="pool default is full"):
+            take_fit(found, full)

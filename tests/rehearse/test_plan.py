@@ -348,3 +348,50 @@ async def test_a_snapshot_answers_as_the_fleet_that_it_was_taken_of_and_holds_no
     assert one.pop("asOf") >= json.loads(text)["takenAt"]
     other.pop("asOf")
     assert one == other
+
+
+def test_an_applied_cluster_keeps_its_drain_and_takes_its_new_size(tmp_path: Path) -> None:
+    drained = inference_cluster("west", taints=["modelplane.ai/drain:NoExecute"])
+    fleet = [
+        inference_class("h100"),
+        inference_cluster("east", pools={"default": 1}),
+        drained,
+        CHAT,
+        replica(CHAT, "east"),
+    ]
+    found = told(tmp_path, fleet, "-f", file(tmp_path, inference_cluster("west", pools={"default": 5})), code=2)
+    assert changes(found) == [], "GitOps does not end a drain, and neither does its rehearsal"
+    found = told(tmp_path, fleet, "-f", file(tmp_path, inference_cluster("east", pools={"default": 2})))
+    assert changes(found) == ["placed ml/chat east"]
+
+
+def model_cache(**labels: str) -> Object:
+    return {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "ModelCache",
+        "metadata": {"name": "weights", "namespace": "ml"},
+        "spec": {
+            "source": "HuggingFace",
+            "huggingFace": {"repo": "org/model", "sizeGiB": 10},
+            **({"clusterSelector": {"matchLabels": labels}} if labels else {}),
+        },
+    }
+
+
+def test_a_deployment_goes_where_its_cache_goes(tmp_path: Path) -> None:
+    cached = deployment("cached", 1, cache="weights")
+    stocked = inference_cluster("west", labels={"region": "eu"})
+    stocked["spec"]["cluster"]["existing"]["cache"] = {"storageClassName": "shared"}
+    fleet = [inference_class("h100"), inference_cluster("east"), cached]
+    (fate,) = told(tmp_path, fleet, code=2)["deployments"]
+    assert "new replicas wait for the ModelCache" in fate["message"]
+    (fate,) = told(tmp_path, fleet, "-f", file(tmp_path, model_cache()), code=2)["deployments"]
+    assert [one["code"] for one in fate["clusters"]] == ["NoCacheStorage"]
+    added = ["--add", file(tmp_path, stocked, model_cache(region="eu"))]
+    assert changes(told(tmp_path, fleet, *added)) == ["placed ml/cached west"]
+
+
+def test_replicas_of_a_deployment_that_is_gone_still_take_their_room(tmp_path: Path) -> None:
+    fleet = [inference_cluster("east", pools={"default": 1}), replica(CHAT, "east"), deployment("other")]
+    found = told(tmp_path, fleet, code=2)
+    assert [one["deployment"] for one in found["deployments"]] == ["ml/other"]

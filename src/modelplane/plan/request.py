@@ -37,11 +37,6 @@ class Engine(msgspec.Struct, frozen=True):
     copies: int
     members: tuple[Member, ...]
 
-    @property
-    def gang(self) -> int:
-        """Pods of one copy."""
-        return sum(member.pods for member in self.members)
-
 
 class PlacementRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A deployment's request. ``selectors`` are label sets that a cluster has to have, every one of them; ``fill`` False keeps and
