@@ -32,6 +32,8 @@ ROLES = API / "roles"
 EDITORS = ROOT / "schemas"
 PAGES = ROOT / "docs" / "reference"
 EXAMPLES = ROOT / "examples"
+CHART = ROOT / "charts" / "modelplane" / "templates" / "generated"
+RULES = ROOT / "src" / "modelplane" / "operator" / "rbac.yaml"
 HEADER = "# Generated from the types in modelplane.api by `make generate`; do not edit.\n"
 MARK = "<!-- Generated from the types in modelplane.api by `make generate`; do not edit. -->\n\n"
 
@@ -80,7 +82,28 @@ def files() -> dict[Path, str]:
     made[PAGES / "README.md"] = MARK + index(DEFINITIONS, describe)
     made[ROLES / "roles.yaml"] = to_yaml(*cluster_roles(DEFINITIONS))
     made[BUNDLE] = f"[\n{lines}\n]\n"
-    return made
+    return made | chart(made)
+
+
+def chart(made: dict[Path, str]) -> dict[Path, str]:
+    """The definitions and the operator's rights as templates of the Helm chart.
+
+    Templates and not the folder `crds`, which Helm installs once and never upgrades. The policy keeps them, and everything that
+    people wrote with them, when the release is removed.
+    """
+    templates = {CHART / "rbac.yaml": literal(RULES.read_text("utf-8"))}
+    for path, text in made.items():
+        if path.parent == CRDS:
+            document = yaml.safe_load(text)
+            document["metadata"].setdefault("annotations", {})["helm.sh/resource-policy"] = "keep"
+            body = literal(to_yaml(document))
+            templates[CHART / path.name] = f"{{{{- if .Values.crds.install }}}}\n{body}{{{{- end }}}}\n"
+    return templates
+
+
+def literal(text: str) -> str:
+    """Text that a Helm template gives back as it is."""
+    return text.replace("{{", '{{ "{{" }}')
 
 
 def example(kind: str) -> str:
