@@ -50,7 +50,7 @@ def told(demo: str) -> tuple[list[str], list[str]]:
     """What the demo says about placements, names and answers, before and after it scales down.
 
     Left out is what every run draws anew: pods, ports, which replica the proxy asks first, and which of two replicas of one
-    second stays; from there on clusters are named by their part in the story.
+    second stays; from there on clusters and replicas are named by their part in the story.
     """
     before, _, after = demo.partition("The replica that stayed is on ")
     stayed, _, after = after.partition(".")
@@ -59,6 +59,7 @@ def told(demo: str) -> tuple[list[str], list[str]]:
         "mock-demo-[0-9a-f]{5}-mock-[0-9a-f]{5}", "ENGINE", after.replace(stayed, "DRAINED").replace(other, "OTHER")
     )
     after = re.sub("Replicas are on .* and .*;", "Replicas are on both;", after)
+    after = re.sub("mock-demo-[0-9a-f]{5}", "REPLICA", after)
     return _lines(before), _lines(after)
 
 
