@@ -43,7 +43,7 @@ def _binaries() -> str:
     return str(found)
 
 
-TOLD = re.compile(r"  \d: |The replica that stayed|It moved|  ReplicasScheduled|  \d of|Replicas are on|  ml-team/mock")
+TOLD = re.compile(r"  \d: |The replica that stayed|It moved|  ReplicasScheduled|  \d of|Replicas are on|  ml-team/")
 
 
 def told(demo: str) -> tuple[list[str], list[str]]:
