@@ -5,6 +5,7 @@ Helm is a program of its own: `helm` on the path, or MODELPLANE_HELM names it. W
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import shutil
@@ -184,12 +185,16 @@ async def test_every_object_is_accepted_strictly_and_the_operator_runs_from_its_
                 params={"fieldManager": "helm", "force": True, "fieldValidation": "Strict"},
                 headers={"Content-Type": "application/apply-patch+yaml"},
             )
+        [secret] = of_kind(rendered, "Secret")
+        for name in ("tls.crt", "tls.key"):
+            (tmp_path / name).write_bytes(base64.b64decode(secret["data"][name]))
+        ports = ("--health-port", "--webhook-port", "--webhook-certificate")
         given = deployment["spec"]["template"]["spec"]["containers"][0]["args"][1:]
-        arguments = [
-            argument.replace("$(POD_IP)", "127.0.0.1") for argument in given if "--health-port" not in argument
-        ]
+        arguments = [argument.replace("$(POD_IP)", "127.0.0.1") for argument in given if not argument.startswith(ports)]
+        arguments += ["--webhook-port=0", f"--webhook-certificate={tmp_path}"]
         operator = start("operator", *arguments)
         await eventually(lambda: operator.said("reconciling"), within=40)
+        assert operator.said("webhook on port")
         for name in ("20-inference-class", "30-inference-clusters"):
             for document in example(name):
                 await client.apply(document, field_manager="a-user")

@@ -23,7 +23,13 @@ if TYPE_CHECKING:
     help="Kubeconfig of the control cluster. Without it: $KUBECONFIG, else the service account of the pod.",
 )
 @click.option("--health-port", type=int, help="Serve /healthz, /readyz and /metrics on this port.")
-@click.option("--health-address", default="127.0.0.1", show_default=True, help="Address of --health-port.")
+@click.option("--health-address", default="127.0.0.1", show_default=True, help="Address of both ports.")
+@click.option("--webhook-port", type=int, help="Serve the validating webhook on this port.")
+@click.option(
+    "--webhook-certificate",
+    type=click.Path(path_type=Path),
+    help="Folder with tls.crt and tls.key for it.",
+)
 @click.option(
     "--chart-installer",
     type=click.Choice(["local", "none"]),
@@ -61,6 +67,8 @@ def command(
     kubeconfig: Path | None,
     health_port: int | None,
     health_address: str,
+    webhook_port: int | None,
+    webhook_certificate: Path | None,
     chart_installer: str,
     host_name: str | None,
     front_door_port: int | None,
@@ -76,6 +84,8 @@ def command(
     from modelplane.operator.logs import configure
 
     configure(log_level, log_format)
+    if webhook_port is not None and webhook_certificate is None:
+        raise click.UsageError("--webhook-port needs --webhook-certificate: API servers call webhooks over TLS only")
     simulated = chart_installer == "local"
     general, ports = _ports(gateway_ports)
     try:
@@ -85,6 +95,8 @@ def command(
             kubeconfig=identity,
             health_port=health_port,
             health_address=health_address,
+            webhook_port=webhook_port,
+            webhook_certificate=webhook_certificate or Path(),
             simulated_charts=simulated,
             host_name=host_name or ("local" if simulated else "operator"),
             front_door_port=front_door_port,

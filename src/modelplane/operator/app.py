@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -37,6 +38,7 @@ from modelplane.kube import Backoff, Client, Kubeconfig
 from modelplane.operator.election import Election
 from modelplane.operator.health import Health
 from modelplane.operator.metrics import CONTENT_TYPE, Metrics
+from modelplane.operator.webhook import Webhook
 from modelplane.plan import plan
 
 log = logging.getLogger(__name__)
@@ -63,6 +65,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     unreachable_bound: float = Bounds().unreachable
     workers: int = 8
     leader_elect: bool = False
+    webhook_port: int | None = None
+    webhook_certificate: Path = Path()
 
 
 def clock() -> str:
@@ -87,6 +91,7 @@ class Operator:
             {"/metrics": (CONTENT_TYPE, self.metrics.text)},
         )
         self.election = Election(self.client) if options.leader_elect else None
+        self.webhook: Webhook | None = None
         self._standing_by = False
         self._host = _host(options, "")
         charts: ChartInstaller | None = SimulatedCharts(clock) if options.simulated_charts else None
@@ -113,6 +118,10 @@ class Operator:
         if self.options.health_port is not None:
             await self.health.start(self.options.health_port, self.options.health_address)
             log.info("health on port %d", self.health.port)
+        if self.options.webhook_port is not None:
+            self.webhook = Webhook(self.options.webhook_certificate)
+            await self.webhook.start(self.options.webhook_port, self.options.health_address)
+            log.info("webhook on port %d", self.webhook.port)
         uid = await self._control_plane_uid()
         self._host = _host(self.options, uid)
         self.caches.control_plane = uid
@@ -141,6 +150,8 @@ class Operator:
                     await self.election.release()
                 await self.client.close()
                 await self.health.close()
+                if self.webhook is not None:
+                    await self.webhook.close()
 
     async def failed(self) -> None:
         """Return, by raising, when the Lease is lost, or the reconciler ends on its own, which is a bug."""
