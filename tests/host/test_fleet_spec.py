@@ -47,6 +47,24 @@ def test_a_fleet_survives_being_written_and_read() -> None:
             "two clusters of one name cannot be told apart",
         ),
         ("clusters: [", "line 1", "broken YAML says where"),
+        ("clusters: []", "clusters is empty", "a fleet without a cluster can serve nothing"),
+        (
+            MINIMAL.replace("name: a\n", "name: modelplane\n"),
+            "control plane's context",
+            "kubectl could not tell the two apart",
+        ),
+        (
+            MINIMAL.replace("name: gpu,", "name: gpu, cpu: lots,"),
+            "cpu: 'lots' is not a quantity",
+            "no node can have lots",
+        ),
+        (MINIMAL.replace("80Gi", "huge"), "memory: 'huge' is not a quantity", "nor a device"),
+        (MINIMAL.replace("name: gpu,", "name: gpu, labels: {a: b c},"), "labels", "a label's value has no space"),
+        (
+            MINIMAL.replace("name: gpu,", "name: gpu, taints: [{key: a, effect: Foo}],"),
+            r"taints\[0\].effect",
+            "an effect is one that a node can have",
+        ),
         (
             MINIMAL.replace(
                 "driver: gpu.example.com,", "driver: gpu.example.com, attributes: {x: {int: 1, string: y}},"

@@ -173,7 +173,7 @@ def test_the_annotation_carries_what_the_next_plan_reads() -> None:
     assert json.loads(placement.annotation) == {
         "code": "Placed",
         "constraints": want().constraints(),
-        "message": "fits pool default; 0 of this deployment were on the cluster",
+        "message": "fits pool default; 0 of this deployment were there before it",
     }
 
 

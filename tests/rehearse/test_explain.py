@@ -72,12 +72,12 @@ def test_the_verdict_of_the_day_of_placing_is_told_beside_todays() -> None:
     (seat,) = explain(scene.fleet(), scene.request(chat)).seats
     assert (seat.code, seat.why, seat.note) == (
         "Placed",
-        "fits pool default; 0 of this deployment were on the cluster",
+        "fits pool default; 0 of this deployment were there before it",
         "",
     )
     scene.put(inference_cluster("east", labels={"region": "eu"}))
     (seat,) = explain(scene.fleet(), scene.request(chat)).seats
-    assert seat.why == "fits pool default; 0 of this deployment were on the cluster"
+    assert seat.why == "fits pool default; 0 of this deployment were there before it"
     assert "which the cluster selector no longer matches" in seat.note
 
 

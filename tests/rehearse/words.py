@@ -142,7 +142,7 @@ def replica(
             "annotations": {
                 "modelplane.ai/placement": (
                     f'{{"code":"{code}","constraints":"{digest}","message":"fits pool default; {index} of this '
-                    'deployment were on the cluster"}'
+                    'deployment were there before it"}'
                 )
             },
             "ownerReferences": [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import signal
 import sys
 import time
@@ -63,7 +64,7 @@ async def _foreground(layout: Layout, fleet: fleet_spec.Fleet, kubernetes: Path 
             click.echo(f"kubeconfig: {layout.kubeconfig}")
             if kubernetes is not None:
                 click.echo(f"reach it with: modelplane shell --data-dir {layout.root}")
-            click.echo(f"export KUBECONFIG={layout.kubeconfig}")
+            click.echo(f"export KUBECONFIG={shlex.quote(str(layout.kubeconfig))}")
             await stopping
         click.echo("stopping")
     finally:

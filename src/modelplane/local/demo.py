@@ -74,7 +74,9 @@ class Demo:
             await self._undrain()
             used = processes.memory(await self._pids())
         self._heading("That was all")
-        self._say("The same fleet, left running for you: `modelplane up --detach`; the README goes on from there.\n")
+        self._say("Everything is taken down again in a moment. The same fleet, left running for you:")
+        self._command("modelplane up --detach")
+        self._say("")
         self._say(f"time from `up` to the first answered request: {first:.1f} s")
         self._say(f"memory of all its processes: {used / 1e6:.0f} MB (summed proportional set size)")
 

@@ -60,7 +60,7 @@ class LocalFleet:
         kubeconfigs = [(c.name, self.layout.cluster_kubeconfig(c.name)) for c in self.fleet.clusters]
         bootstrap.write_private(
             self.layout.kubeconfig,
-            bootstrap.merged_kubeconfig([("modelplane", self.layout.control_kubeconfig), *kubeconfigs]),
+            bootstrap.merged_kubeconfig([(fleet_spec.CONTROL, self.layout.control_kubeconfig), *kubeconfigs]),
         )
         async with self._control_client() as client:
             for cluster in self.fleet.clusters:

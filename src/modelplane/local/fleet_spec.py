@@ -6,15 +6,23 @@ the two may disagree, as in life, and then the control plane has to say so. An u
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final, Literal
 
 import msgspec
 import yaml
 
 from modelplane.errors import PermanentError
+from modelplane.plan.quantity import is_quantity
 
 Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([-a-z0-9]{0,51}[a-z0-9])?$")]
+LabelKey = Annotated[
+    str, msgspec.Meta(pattern=r"^([a-z0-9][-a-z0-9.]{0,252}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
+]
+LabelValue = Annotated[str, msgspec.Meta(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")]
+CONTROL: Final = "modelplane"
+"""The context of the control plane in the kubeconfig; no cluster may be called so."""
 
 
 class FleetError(PermanentError):
@@ -49,15 +57,18 @@ class Device(_Spec, frozen=True, kw_only=True):
     capacity: dict[str, str] = {}
     """Quantities by name, such as ``memory: 80Gi``."""
 
+    def __post_init__(self) -> None:
+        _quantities(self.capacity)
+
     @property
     def device_class(self) -> str:
         return self.device_class_name or self.driver
 
 
 class Taint(_Spec, frozen=True, kw_only=True):
-    key: str
-    value: str = ""
-    effect: str = "NoSchedule"
+    key: LabelKey
+    value: LabelValue = ""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = "NoSchedule"
 
 
 class Pool(_Spec, frozen=True, kw_only=True):
@@ -67,10 +78,13 @@ class Pool(_Spec, frozen=True, kw_only=True):
     nodes: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 1
     cpu: str = "32"
     memory: str = "256Gi"
-    pods: int = 110
-    labels: dict[str, str] = {}
+    pods: Annotated[int, msgspec.Meta(ge=1, le=10000)] = 110
+    labels: dict[LabelKey, LabelValue] = {}
     taints: tuple[Taint, ...] = ()
     devices: tuple[Device, ...] = ()
+
+    def __post_init__(self) -> None:
+        _quantities({"cpu": self.cpu, "memory": self.memory})
 
 
 class SecretRef(_Spec, frozen=True, kw_only=True):
@@ -99,12 +113,24 @@ class Fleet(_Spec, frozen=True, kw_only=True):
         raise FleetError(f"no cluster {name!r} in the fleet; it has {', '.join(c.name for c in self.clusters)}")
 
 
+def _quantities(values: Mapping[str, str]) -> None:
+    for name, value in values.items():
+        if not is_quantity(value):
+            raise ValueError(f"{name}: {value!r} is not a quantity such as 80Gi or 500m")
+
+
 def parse(text: str, where: str = "fleet file") -> Fleet:
     """Raises `FleetError` with the path of the field that is wrong."""
     try:
         fleet = msgspec.convert(yaml.safe_load(text), Fleet)
     except (yaml.YAMLError, msgspec.ValidationError, ValueError) as error:
         raise FleetError(f"{where}: {error}") from error
+    if not fleet.clusters:
+        raise FleetError(f"{where}: clusters is empty; name at least one")
+    if CONTROL in (cluster.name for cluster in fleet.clusters):
+        raise FleetError(
+            f"{where}: a cluster cannot be called {CONTROL!r}, the control plane's context; choose another name"
+        )
     for what, names in (
         ("cluster", [c.name for c in fleet.clusters]),
         ("secret", [c.secret.name for c in fleet.clusters]),

@@ -267,7 +267,7 @@ class _Planning:
         key = pools, beside, found.waiting
         known = self.reasons.get(key)
         if known is None:
-            known = f"fits pool {pools}; {beside} of this deployment were on the cluster"
+            known = f"fits pool {pools}; {beside} of this deployment were there before it"
             if found.waiting:
                 known = f"{known}; {found.waiting} pods wait for nodes"
             self.reasons[key] = known
