@@ -72,6 +72,13 @@ BASES: Final[dict[str, dict[str, Any]]] = {
     "AKSCluster": {"location": "r", "nodePools": [_POOL | {"vmSize": "nd"}]},
     "NebiusCluster": {"nodePools": [_POOL | {"platform": "p", "preset": "q"}]},
     "VultrCluster": {"region": "r", "nodePools": [_POOL | {"plan": "p"}]},
+    "VultrBaremetalCluster": {
+        "region": "r",
+        "ssh": {"secretRef": {"name": "keys"}},
+        "nodePools": [{"name": "gpu", "plan": "p", "gpu": {"acceleratorType": "nvidia-h100"}}],
+    },
+    "K3sCluster": {"controlPlane": {"host": "10.0.0.1"}, "auth": {"secretRef": {"name": "keys"}}},
+    "MetricMapping": {"rename": {"vllm:num_requests_running": "modelplane_requests_running"}},
     "PoolObservation": {"poolName": "gpu"},
     "ReplicaObservation": {"podSelector": {"matchLabels": {"modelplane.ai/replica": "r"}}},
 }

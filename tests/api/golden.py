@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from tests.api.admission import GONE
 from tests.api.bases import BASES
 from tests.api.test_rules import ACCEPTED as RULED_ACCEPTED
+from tests.api.test_rules import BARE_METAL
 from tests.api.test_rules import REFUSED as RULED_REFUSED
 
 _POOL: Final = "nodePools.0"
-
 ACCEPTED: Final[list[tuple[str, dict[str, Any], str]]] = [
     *RULED_ACCEPTED,
     ("ModelReplica", {"serving": {"mode": "Unified"}}, "the default, written down"),
@@ -28,6 +29,36 @@ ACCEPTED: Final[list[tuple[str, dict[str, Any], str]]] = [
     ("NebiusCluster", {f"{_POOL}.nodeCount": 0}, "no node yet"),
     ("VultrCluster", {f"{_POOL}.minNodeCount": 1, f"{_POOL}.maxNodeCount": 2}, "a growing pool"),
     ("VultrCluster", {"credentials": {}}, "default credentials"),
+    ("VultrBaremetalCluster", {}, "the smallest one"),
+    ("VultrBaremetalCluster", {f"{_POOL}.osId": 1743, f"{_POOL}.nodeCount": 64}, "a pool with an image of its own"),
+    ("VultrBaremetalCluster", {"management": {"plan": "p"}, "k3s": {"channel": "v1.35"}}, "another server and release"),
+    ("VultrBaremetalCluster", {"ssh.username": "ops", "credentials": {"type": "ProviderConfig"}}, "another user"),
+    ("K3sCluster", {}, "one machine is a cluster"),
+    ("K3sCluster", {"version": {"version": "v1.34.2+k3s1"}}, "an exact release"),
+    ("K3sCluster", {"version": {"channel": "stable"}, "auth.username": "ops"}, "a channel"),
+    (
+        "K3sCluster",
+        {"workers": [{"name": "a", "host": "b", "taints": [{"key": "c", "effect": "PreferNoSchedule"}]}]},
+        "a worker with a taint",
+    ),
+    ("MetricMapping", {}, "one metric"),
+    ("MetricMapping", {"selector": {"matchLabels": {"modelplane.ai/engine": "vllm"}}}, "pods of one engine"),
+    ("MetricMapping", {"labels": {"add": {"team": "ml"}}, "rename": {}}, "a label and no other name"),
+    (
+        "InferenceCluster",
+        {"cluster": BARE_METAL},
+        "bare metal, pools of a fixed size",
+    ),
+    (
+        "InferenceClass",
+        {
+            "provisioning": {
+                "provider": "VultrBaremetal",
+                "vultrBaremetal": {"plan": "p", "accelerator": {"type": "amd-mi300x", "count": 8}},
+            }
+        },
+        "bare metal",
+    ),
     ("PoolObservation", {"poolName": "x" * 63}, "the longest label value"),
     ("PoolObservation", {"poolName": "a.b"}, "with a dot"),
     ("ReplicaObservation", {"podSelector": {}}, "every pod with the label"),
@@ -71,6 +102,38 @@ REFUSED: Final[list[tuple[str, dict[str, Any], str, str]]] = [
     ("ServingStack", {"cloud": "OnPrem"}, "spec.cloud", "supported values"),
     ("ServingStack", {"gateway.hostname": ""}, "spec.gateway.hostname", "at least 1 chars long"),
     ("ServingStack", {"gateway.className": "x" * 64}, "spec.gateway.className", "may not be more than 63"),
+    ("VultrBaremetalCluster", {"nodePools": []}, "spec.nodePools", "at least 1 items"),
+    ("VultrBaremetalCluster", {f"{_POOL}.nodeCount": 65}, "spec.nodePools[0].nodeCount", "less than or equal to 64"),
+    ("VultrBaremetalCluster", {f"{_POOL}.gpu": GONE}, "spec.nodePools[0].gpu", "Required"),
+    ("VultrBaremetalCluster", {"ssh": GONE}, "spec.ssh", "Required"),
+    ("VultrBaremetalCluster", {"region": "x" * 33}, "spec.region", "may not be more than 32"),
+    ("VultrBaremetalCluster", {"management": {"osId": "ubuntu"}}, "spec.management.osId", "must be of type integer"),
+    (
+        "VultrBaremetalCluster",
+        {"nodePools.1": BASES["VultrBaremetalCluster"]["nodePools"][0]},
+        "spec.nodePools[1]",
+        "Duplicate",
+    ),
+    ("K3sCluster", {"controlPlane.host": ""}, "spec.controlPlane.host", "at least 1 chars long"),
+    ("K3sCluster", {"controlPlane.port": 65536}, "spec.controlPlane.port", "less than or equal to 65535"),
+    ("K3sCluster", {"auth.secretRef": GONE}, "spec.auth.secretRef", "Required"),
+    (
+        "K3sCluster",
+        {"workers": [{"name": "a", "host": "b", "taints": [{"key": "c", "effect": "Never"}]}]},
+        "spec.workers[0].taints[0].effect",
+        'supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"',
+    ),
+    ("K3sCluster", {"workers": [{"name": "a", "host": "b"}] * 2}, "spec.workers[1]", "Duplicate"),
+    ("MetricMapping", {"rename": {"a": 1}}, "spec.rename.a", "must be of type string"),
+    ("MetricMapping", {"rename": ["a"]}, "spec.rename", "must be of type object"),
+    ("MetricMapping", {"selector": "a=b"}, "spec.selector", "must be of type object"),
+    (
+        "MetricMapping",
+        {"selector": {"matchLabels": {"a": True}}},
+        "spec.selector.matchLabels.a",
+        "must be of type string",
+    ),
+    ("MetricMapping", {"labels": {"add": ["a"]}}, "spec.labels.add", "must be of type object"),
     ("PoolObservation", {"poolName": ""}, "spec.poolName", "at least 1 chars long"),
     ("PoolObservation", {"poolName": "x" * 64}, "spec.poolName", "may not be more than 63"),
     ("PoolObservation", {"poolName": 1}, "spec.poolName", "must be of type string"),

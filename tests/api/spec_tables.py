@@ -83,7 +83,11 @@ def _row(cells: list[str], aliases: dict[str, str], table: int) -> Row:
     return Row(path=path, required=required == "yes", schema=schema, inner=inner, table=table)
 
 
+_HEADINGS = {"VultrBaremetalCluster": "Vultr bare metal"}
+
+
 def _section(kind: str) -> str:
+    kind = _HEADINGS.get(kind, kind)
     if not SPEC.exists():
         pytest.skip("the API specification is not beside this clone")
     match = re.search(rf"^### [0-9.]+ {kind}$(.*?)(?=^## |^### |\Z)", SPEC.read_text(), re.MULTILINE | re.DOTALL)

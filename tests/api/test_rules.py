@@ -121,6 +121,7 @@ ACCEPTED: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 IN = "InferenceCluster"
+BARE_METAL = {"source": "VultrBaremetal", "vultrBaremetal": {"region": "r", "ssh": {"secretRef": {"name": "k"}}}}
 REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     # kind, changes, path of the error, part of its message
     *(
@@ -131,6 +132,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
             ("AKS", "aks"),
             ("Nebius", "nebius"),
             ("Vultr", "vultr"),
+            ("VultrBaremetal", "vultrBaremetal"),
         )
     ),
     ("InferenceClass", {"devices.0.deviceClassName": GONE}, "spec.devices[0]", "set deviceClassName"),
@@ -150,6 +152,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
             ("AKS", "aks"),
             ("Nebius", "nebius"),
             ("Vultr", "vultr"),
+            ("VultrBaremetal", "vultrBaremetal"),
         )
     ),
     (
@@ -261,6 +264,19 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
             ("https://[::1]", "must be a name"),
             ("https://[::1]:80", "must be a name"),
         )
+    ),
+    (
+        IN,
+        {"cluster": BARE_METAL, "nodePools.0.maxNodeCount": 2},
+        "spec.nodePools",
+        "pools of source VultrBaremetal have a fixed size",
+    ),
+    (IN, {"cluster": BARE_METAL, "stack": "Dynamo"}, "spec.stack", "set stack: Standard"),
+    (
+        "K3sCluster",
+        {"version": {"channel": "v1.34", "version": "v1.34.2+k3s1"}},
+        "spec.version.version",
+        "remove channel or version",
     ),
     ("ModelCache", {"huggingFace": GONE}, "spec", "set huggingFace"),
     ("ServingStack", {"secrets.0.type": "GoogleApplicationCredentials"}, "spec.secrets", "Kubeconfig"),

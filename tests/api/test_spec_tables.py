@@ -36,10 +36,14 @@ FACTS = (
 UNION = "design 4: the older and the current shape are one kind, and a rule says which fields go together"
 STACK = "design 4: ServingStack has the current shape only"
 TIMEOUT = "design 5.17: no request has a total timeout unless the service asks for one"
+BARE_METAL = "spec 9.3: source and provider VultrBaremetal"
 LATER = "spec: the later table of the section wins"
 
 DEPARTURES: dict[tuple[str, str, int, str], str] = {
     # kind, path, number of the table, what departs
+    ("InferenceCluster", "spec.cluster.source", 0, "enum"): BARE_METAL,
+    ("InferenceClass", "spec.provisioning.provider", 0, "enum"): BARE_METAL,
+    ("ServingStack", "spec.cloud", 2, "enum"): BARE_METAL,
     ("InferenceGateway", "spec.backend", 0, "required"): UNION,
     ("InferenceGateway", "spec.clusterName", 2, "required"): UNION,
     ("ModelDeployment", "spec.template.spec.tolerations", 0, "maxItems"): "a bound for the cost of its rules",
@@ -85,6 +89,8 @@ ADDITIONS: dict[str, str] = {
     "status.children": "design 6: the inventory of remote objects",
     "status.conditions": "spec 2.4: every kind has conditions",
     "InferenceCluster status.gpuPools[].capacity": "design 6: what a pool has to give",
+    "InferenceCluster spec.cluster.vultrBaremetal": BARE_METAL,
+    "InferenceClass spec.provisioning.vultrBaremetal": BARE_METAL,
     "ModelCache status.clusters[].sourceHash": "design 5.10: readiness is latched to a hash of the source",
     "ModelDeployment status.labelSelector": "design 4: the selector path of the scale subresource",
     "ModelDeployment status.placement": "design 6: verdicts of the last placement",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from modelplane.api.meta import Object
+from modelplane.api.metric_mapping import KIND as METRIC_MAPPING
 from modelplane.compose.contract import After, Chart, Unavailable
 from modelplane.compose.inference_cluster import gateway_hostname
 from modelplane.compose.kinds import GATEWAY, INFERENCE_CLASS, INFERENCE_CLUSTER, SERVING_STACK
@@ -212,6 +213,16 @@ def test_a_source_that_is_not_provisioned_yet_says_what_to_do_instead() -> None:
     assert not fleet.all(SERVING_STACK)
 
 
+def test_bare_metal_is_answered_the_same() -> None:
+    block = {"region": "ord", "ssh": {"secretRef": {"name": "keys"}}}
+    fleet = registered(cluster=inference_cluster(cluster={"source": "VultrBaremetal", "vultrBaremetal": block}))
+    fleet.settle()
+    status, reason, message = fleet.condition(fleet.get(INFERENCE_CLUSTER, "eu"), "Ready")
+    assert (status, reason) == ("False", "Unsupported")
+    assert message.startswith("spec.cluster.source VultrBaremetal is not provisioned by this version")
+    assert not fleet.all(SERVING_STACK)
+
+
 def test_an_identity_reaches_the_stack() -> None:
     fleet = registered(cluster=inference_cluster(existing={"identitySecretRef": {"name": "sa"}}))
     fleet.settle()
@@ -302,3 +313,12 @@ def test_gateways_go_before_the_controllers_that_clear_their_finalizers() -> Non
     edges = COMPOSERS[SERVING_STACK].deletion_order({})
     assert After("gateway", "gateway-class") in edges
     assert After("gateway-class", "envoy-gateway") in edges
+
+
+def test_a_mapping_of_metrics_is_ready_at_once() -> None:
+    fleet = Fleet()
+    fleet.apply(
+        {"apiVersion": "modelplane.ai/v1alpha1", "kind": "MetricMapping", "metadata": {"name": "vllm"}, "spec": {}}
+    )
+    fleet.settle()
+    assert fleet.condition(fleet.get(METRIC_MAPPING, "vllm"), "Ready")[:2] == ("True", "Available")

@@ -22,6 +22,8 @@ class Provider(StrEnum):
     AKS = "AKS"
     NEBIUS = "Nebius"
     VULTR = "Vultr"
+    VULTR_BAREMETAL = "VultrBaremetal"
+    """Bare-metal servers of Vultr that run k3s."""
 
 
 class Source(StrEnum):
@@ -32,6 +34,8 @@ class Source(StrEnum):
     AKS = "AKS"
     NEBIUS = "Nebius"
     VULTR = "Vultr"
+    VULTR_BAREMETAL = "VultrBaremetal"
+    """Bare-metal servers of Vultr that run k3s."""
     EXISTING = "Existing"
     """Somebody else made the cluster; a kubeconfig Secret reaches it."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 from modelplane.api.cloud import Accelerator, Provider, Word, block_for
 from modelplane.api.devices import DeclaredDevice
@@ -89,6 +89,18 @@ class VultrRecipe(Shape, frozen=True, kw_only=True):
     """GPU facts for provisioning alone; placement reads spec.devices."""
 
 
+class VultrBaremetalRecipe(Shape, frozen=True, kw_only=True):
+    """Bare-metal servers on Vultr."""
+
+    plan: Word
+    """Bare-metal plan; by itself decides GPU model and count."""
+    accelerator: Accelerator
+    """GPU facts for provisioning alone. The vendor in front of the type, amd- or nvidia-, picks node taint and labels."""
+
+
+Recipe: TypeAlias = GkeRecipe | EksRecipe | AksRecipe | NebiusRecipe | VultrRecipe | VultrBaremetalRecipe
+
+
 class Provisioning(Shape, frozen=True, kw_only=True):
     """How a cloud builds nodes like this."""
 
@@ -104,6 +116,8 @@ class Provisioning(Shape, frozen=True, kw_only=True):
     """Recipe for Nebius."""
     vultr: VultrRecipe | None = None
     """Recipe for Vultr."""
+    vultr_baremetal: VultrBaremetalRecipe | None = None
+    """Recipe for bare-metal servers on Vultr."""
 
     RULES = (
         block_for("provider", "GKE", "gke"),
@@ -111,16 +125,18 @@ class Provisioning(Shape, frozen=True, kw_only=True):
         block_for("provider", "AKS", "aks"),
         block_for("provider", "Nebius", "nebius"),
         block_for("provider", "Vultr", "vultr"),
+        block_for("provider", "VultrBaremetal", "vultrBaremetal"),
     )
 
-    def recipe_for(self, source: str) -> GkeRecipe | EksRecipe | AksRecipe | NebiusRecipe | VultrRecipe | None:
+    def recipe_for(self, source: str) -> Recipe | None:
         """The recipe for a cluster source, whichever provider is named; None when the class has none for it."""
-        recipes: dict[str, GkeRecipe | EksRecipe | AksRecipe | NebiusRecipe | VultrRecipe | None] = {
+        recipes: dict[str, Recipe | None] = {
             Provider.GKE: self.gke,
             Provider.EKS: self.eks,
             Provider.AKS: self.aks,
             Provider.NEBIUS: self.nebius,
             Provider.VULTR: self.vultr,
+            Provider.VULTR_BAREMETAL: self.vultr_baremetal,
         }
         return recipes.get(source)
 

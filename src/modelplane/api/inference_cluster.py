@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
+from modelplane.api.bare_metal import VultrBaremetalSettings
 from modelplane.api.children import Children
-from modelplane.api.cloud import Credentials, Name, Region, Source, Stack, block_for
+from modelplane.api.cloud import Name, Source, Stack, block_for
+from modelplane.api.cloud_settings import AksSettings, EksSettings, GkeSettings, NebiusSettings, VultrSettings
 from modelplane.api.devices import Device
 from modelplane.api.labels import PREFIX, LabelValue
 from modelplane.api.meta import GROUP, GVK, VERSION, Condition, Resource
@@ -154,59 +156,6 @@ class ExistingCluster(Shape, frozen=True, kw_only=True):
     """Storage for model caches."""
 
 
-class GkeSettings(Shape, frozen=True, kw_only=True):
-    """A cluster on Google Kubernetes Engine."""
-
-    region: Region
-    """GCP region."""
-    kubernetes_version: str = "1.35"
-    """Kubernetes version that GKE offers."""
-    credentials: Credentials | None = None
-    """Provider configuration with the GCP credentials; ClusterProviderConfig default when absent."""
-
-
-class EksSettings(Shape, frozen=True, kw_only=True):
-    """A cluster on Amazon EKS."""
-
-    region: Region
-    """AWS region."""
-    kubernetes_version: str = "1.36"
-    """Kubernetes version that EKS offers."""
-    credentials: Credentials | None = None
-    """Provider configuration with the AWS credentials; ClusterProviderConfig default when absent."""
-
-
-class AksSettings(Shape, frozen=True, kw_only=True):
-    """A cluster on Azure Kubernetes Service."""
-
-    location: Region
-    """Azure region."""
-    kubernetes_version: str = "1.34"
-    """Kubernetes version that AKS offers."""
-    credentials: Credentials | None = None
-    """Provider configuration with the Azure credentials; ClusterProviderConfig default when absent."""
-
-
-class NebiusSettings(Shape, frozen=True, kw_only=True):
-    """A cluster on Nebius Managed Kubernetes; an empty block is enough."""
-
-    kubernetes_version: str = "1.34"
-    """Kubernetes version that Nebius offers."""
-    credentials: Credentials | None = None
-    """Provider configuration with the Nebius credentials; its project fixes the region."""
-
-
-class VultrSettings(Shape, frozen=True, kw_only=True):
-    """A cluster on Vultr Kubernetes Engine."""
-
-    region: Region
-    """Vultr region."""
-    kubernetes_version: str = "v1.36.1+3"
-    """Full VKE version with its build suffix."""
-    credentials: Credentials | None = None
-    """Provider configuration with the Vultr credentials; ClusterProviderConfig default when absent."""
-
-
 class ClusterSource(Shape, frozen=True, kw_only=True):
     """Where the cluster comes from."""
 
@@ -224,6 +173,8 @@ class ClusterSource(Shape, frozen=True, kw_only=True):
     """Settings for Nebius Managed Kubernetes."""
     vultr: VultrSettings | None = None
     """Settings for Vultr Kubernetes Engine."""
+    vultr_baremetal: VultrBaremetalSettings | None = None
+    """Settings for bare-metal servers on Vultr."""
 
     RULES = (
         block_for("source", "Existing", "existing"),
@@ -232,6 +183,7 @@ class ClusterSource(Shape, frozen=True, kw_only=True):
         block_for("source", "AKS", "aks"),
         block_for("source", "Nebius", "nebius"),
         block_for("source", "Vultr", "vultr"),
+        block_for("source", "VultrBaremetal", "vultrBaremetal"),
     )
 
 
@@ -357,6 +309,17 @@ class Spec(Shape, frozen=True, kw_only=True):
             "p.fabric.type != 'InfiniBand' || has(p.fabric.infiniband))",
             message="set fabric.infiniband on every InfiniBand pool: Nebius needs the id of the physical fabric",
             field=".nodePools",
+        ),
+        Rule(
+            rule="self.cluster.source != 'VultrBaremetal' || !has(self.nodePools) || "
+            "self.nodePools.all(p, !has(p.maxNodeCount))",
+            message="remove maxNodeCount from every pool: pools of source VultrBaremetal have a fixed size",
+            field=".nodePools",
+        ),
+        Rule(
+            rule="self.cluster.source != 'VultrBaremetal' || self.stack == 'Standard'",
+            message="set stack: Standard, the only one for source VultrBaremetal",
+            field=".stack",
         ),
     )
 

@@ -11,6 +11,8 @@ from modelplane.api import (
     inference_class,
     inference_cluster,
     inference_gateway,
+    k3s_cluster,
+    metric_mapping,
     model_cache,
     model_deployment,
     model_endpoint,
@@ -21,6 +23,7 @@ from modelplane.api import (
     pool_observation,
     replica_observation,
     serving_stack,
+    vultr_baremetal_cluster,
     vultr_cluster,
 )
 from modelplane.api.meta import GVK
@@ -36,12 +39,15 @@ DEFINITIONS: Final[tuple[Definition, ...]] = (
     model_replica.DEFINITION,
     model_route.DEFINITION,
     model_cache.DEFINITION,
+    metric_mapping.DEFINITION,
     serving_stack.DEFINITION,
     gke_cluster.DEFINITION,
     eks_cluster.DEFINITION,
     aks_cluster.DEFINITION,
     nebius_cluster.DEFINITION,
     vultr_cluster.DEFINITION,
+    vultr_baremetal_cluster.DEFINITION,
+    k3s_cluster.DEFINITION,
     pool_observation.DEFINITION,
     replica_observation.DEFINITION,
 )

@@ -80,7 +80,7 @@ def _object(type_: type[msgspec.Struct], describe: Describe) -> Object:
         if words:
             schema = {"description": words, **schema}
         explicit = _apply(schema, metas)
-        default = _default(info)
+        default = explicit.get("default", _default(info))
         if default is not None:
             schema["default"] = default
         if info.required or explicit.get("required"):

@@ -137,6 +137,9 @@ def ruled(*rules: Rule) -> Meta:
 ONE_KEY_AT_LEAST: Final = Meta(extra={"minProperties": 1})
 """An object that may not be empty."""
 
+EMPTY: Final = Meta(extra={"default": {}})
+"""An object that the API server writes when it is absent, so that the defaults inside it take effect."""
+
 EXPLICIT: Final = Meta(extra={"required": True})
 """Required by the schema although the type has a default (for readers that build one by hand)."""
 

@@ -10,6 +10,7 @@ from modelplane.compose import (
     inference_class,
     inference_cluster,
     inference_gateway,
+    metric_mapping,
     model_deployment,
     model_endpoint,
     model_replica,
@@ -27,6 +28,7 @@ _MODULES: Final[tuple[Composer, ...]] = (
     model_deployment,
     model_endpoint,
     model_service,
+    metric_mapping,
 )
 
 COMPOSERS: Final[Mapping[GVK, Composer]] = {module.KIND: module for module in _MODULES}

@@ -28,7 +28,7 @@ _TABLE: Final = {
     ("inference.networking.k8s.io", "v1"): {True: "InferencePool"},
     (GROUP, VERSION): {
         True: "ModelDeployment ModelReplica ModelEndpoint ModelService ModelCache",
-        False: "InferenceClass InferenceCluster InferenceGateway",
+        False: "InferenceClass InferenceCluster InferenceGateway MetricMapping",
     },
     (INFRASTRUCTURE_GROUP, VERSION): {True: "ServingStack"},
     (AGENT_GROUP, VERSION): {True: "ReplicaObservation", False: "PoolObservation"},

@@ -122,9 +122,8 @@ async def start(options: Options) -> ApiServer:
         definitions = custom.Definitions(backend)
         definitions.start()
         await bootstrap.ensure(backend)
-        await custom.install(
-            backend, [*(custom.shipped() if options.install_crds else ()), *custom.from_files(options.crds)]
-        )
+        wanted = [*(custom.shipped() if options.install_crds else ()), *custom.from_files(options.crds)]
+        await custom.install(backend, {definition["metadata"]["name"]: definition for definition in wanted}.values())
         listener = _listen(directory, options.host, options.port)
     except BaseException:
         await store.close()
