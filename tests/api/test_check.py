@@ -55,6 +55,22 @@ def test_the_examples_pass_strictly() -> None:
     assert "0 refused" in result.output
 
 
+def test_the_manifests_of_the_pages_pass_strictly() -> None:
+    result = check("--strict", str(EXAMPLES), str(EXAMPLES.parent / "docs"))
+    assert result.exit_code == 0, result.output
+    pages = json.loads(check("--output", "json", str(EXAMPLES.parent / "docs")).stdout)["objects"]
+    assert {kind.resource.gvk.kind for kind in DEFINITIONS} <= {found["kind"] for found in pages}
+
+
+def test_blocks_of_a_page_are_judged_at_their_lines(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"# A page\n\n```yaml\nsettings: [\n```\n\n```yaml\n{SERVICE}```\n\n```sh\nls\n```\n")
+    result = check(str(page))
+    assert result.exit_code == 1
+    (line,) = (line for line in result.stdout.splitlines() if ": error: " in line)
+    assert line.startswith(f"{page}:16: error: ModelService ml-team/chat: spec.endpoints[0].weight")
+
+
 def test_a_refused_object_is_named_with_its_line_and_the_exit_status_is_1() -> None:
     result = check("-", stdin=SERVICE)
     assert result.exit_code == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,13 +35,18 @@ def command(
 
     options = Options(data_dir, host, port, crds, install_crds, token_file)
     try:
-        import uvloop
-
-        uvloop.run(_serve(options))
-    except ImportError:
-        asyncio.run(_serve(options))
+        _runner()(_serve(options))
     except ModelplaneError as error:
         raise click.ClickException(str(error)) from error
+
+
+def _runner() -> Callable[[Coroutine[None, None, None]], None]:
+    """The faster event loop where there is one."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run
+    return uvloop.run
 
 
 async def _serve(options: Options) -> None:

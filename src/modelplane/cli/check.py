@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
     from modelplane.server.manifests import Document, Text
     from modelplane.server.offline import Finding, Judge
 
-SUFFIXES: Final = (".yaml", ".yml", ".json")
+SUFFIXES: Final = (".yaml", ".yml", ".json", ".md")
+_FENCE: Final = re.compile(rb"^(```yaml\n)(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 @click.command()
@@ -29,7 +31,8 @@ SUFFIXES: Final = (".yaml", ".yml", ".json")
     help="Lines for people, one JSON object, or annotations for GitHub.",
 )
 def command(files: tuple[Path, ...], strict: bool, output: str) -> None:
-    """Judge the manifests in FILES: files, folders (every .yaml, .yml and .json below them) or - for standard input.
+    """Judge the manifests in FILES: files, folders (every .yaml, .yml, .json and .md below them) or - for standard input.
+    Of a Markdown page, the blocks marked yaml that have an apiVersion are judged.
 
     Exits with 1 when an API server would refuse one of them. Objects of other projects are passed over.
     """
@@ -51,9 +54,25 @@ def _bodies(files: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
             if not found:
                 raise click.UsageError(f"there is no {', '.join(SUFFIXES)} file in {file}")
             for path in found:
-                yield str(path), path.read_bytes()
+                yield str(path), _body(path)
         else:
-            yield str(file), file.read_bytes()
+            yield str(file), _body(file)
+
+
+def _body(path: Path) -> bytes:
+    return manifests_of(path.read_bytes()) if path.suffix == ".md" else path.read_bytes()
+
+
+def manifests_of(page: bytes) -> bytes:
+    """The manifests in the blocks of a Markdown page as one stream, each on the lines where it stands."""
+    kept, end = [], 0
+    page = page.replace(b"\r\n", b"\n")
+    for block in _FENCE.finditer(page):
+        if not re.search(rb"^apiVersion:", block[2], re.MULTILINE):
+            continue
+        kept += [b"\n" * page.count(b"\n", end, block.start()), b"---\n", block[2]]
+        end = block.end(2)
+    return b"".join(kept)
 
 
 Verdict = dict[str, Any]
