@@ -250,7 +250,7 @@ async def test_under_steady_load_the_death_of_a_region_s_gateway_or_engine_fails
         asking = asyncio.create_task(load())
         before = running.proxy("east")
         os.kill(before.pid, signal.SIGKILL)
-        await until(lambda: len(running.proxies()) == 3 and running.proxy("east") != before)
+        await until(lambda: before not in (now := running.proxies().values()) and len(now) == 3)
         await until(lambda: _reaches(running, url, "east"))
         east = running.engines["east"]
         await east.stop()
