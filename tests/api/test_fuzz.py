@@ -28,6 +28,7 @@ from modelplane.plan.cel.admission import complaints
 from modelplane.server.offline import Judge
 from modelplane.server.schema import Schema
 from tests.api.admission import schema_for
+from tests.api.test_served import CASES, manifest
 
 OBJECTS = int(os.environ.get("MODELPLANE_FUZZ", "500"))
 COUNTS: Counter[str] = Counter()
@@ -169,3 +170,25 @@ def test_three_judges_agree_about_any_object() -> None:
     print(f"\nfuzzed {sum(COUNTS.values())} objects: {COUNTS['accepted']} accepted, {COUNTS['refused']} refused")
     assert COUNTS["accepted"] > OBJECTS / 20
     assert COUNTS["refused"] > OBJECTS / 20
+
+
+def test_three_judges_agree_about_the_golden_set() -> None:
+    differing = []
+    for kind, spec in CASES:
+        obj = manifest(kind, spec)
+        errors = [found for found in JUDGE.judge(obj) if found.severity == "error"]
+        whole = stored(schema_for(kind), obj)
+        tree = root_schema(next(d for d in DEFINITIONS if d.resource.gvk.kind == kind))
+        where = {pointed(error.instance_path) for error in validator(kind).iter_errors(whole)}
+        twice = [] if where else list(duplicates(tree, whole))
+        rules = [] if where or twice else list(broken(tree, whole))
+        places = {found.path.replace("[", ".").replace("]", "") for found in errors}
+        unseen = [path for path in where if not any(place.startswith(path) for place in places)]
+        if bool(errors) != bool(where or twice or rules or complaints(whole)) or unseen:
+            differing.append((kind, spec, [str(found) for found in errors], unseen))
+    assert differing == []
+
+
+def pointed(path: list[str | int]) -> str:
+    """A path as the validator gives it, with dots; a missing field is reported at its parent."""
+    return ".".join(str(part) for part in path)
