@@ -56,6 +56,7 @@ class Backend:
                     self.seen.append((method, path, headers))
                     await self._stream(writer)
                 elif self.silent:
+                    self.seen.append((method, path, headers))
                     await asyncio.Event().wait()
                 else:
                     self.seen.append((method, path, headers))

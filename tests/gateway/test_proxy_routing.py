@@ -236,6 +236,22 @@ async def test_a_timeout_that_the_route_asks_for_is_504_and_no_other_exists(prox
     assert lists["/free"]["action"]["typed_config"]["routes"][0]["route"]["timeout"] == "0s"
 
 
+async def test_a_silent_endpoint_is_left_for_another_after_the_silence_that_is_allowed(
+    proxy: Rig, a: Backend, b: Backend
+) -> None:
+    route = mock_route(make.ref("a", ONE), make.ref("b", TWO))
+    route["metadata"]["annotations"] = {"modelplane.ai/idle-timeout": "200ms"}
+    await proxy.publish(route, service(a), service(b))
+    await proxy.answered("/ml-team/mock/v1/models", "ab")
+    b.seen.clear()
+    b.silent = True
+    for _ in range(4):
+        async with proxy.http.post(f"{proxy.url}/ml-team/mock/v1/completions", data=b"{}") as response:
+            assert response.status == 200
+            assert response.headers["x-backend"] == "a"
+    assert b.seen, "it was tried, and given up on"
+
+
 async def test_endpoints_that_envoy_refuses_are_named_and_everything_else_serves(proxy: Rig, a: Backend) -> None:
     good = make.route("good", make.rule("/good", make.ref("a")))
     bad = make.route("bad", make.rule("/bad", make.ref("b")))

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from modelplane.api.labels import IDLE_TIMEOUT
 from modelplane.api.meta import Key, Object
 from modelplane.gateway.backends import Resolved, Unresolved
 from modelplane.gateway.model import Backend, HeaderEdit, Match, PathKind, Rewrite, RewriteKind, Route, Rule
@@ -51,8 +52,11 @@ def read(obj: Object, resolve: Resolve) -> Read:
     unresolved: list[Unresolved] = []
     try:
         _only(spec, _ATTACHMENT, "spec")
+        idle = _idle(metadata)
         rules = tuple(
-            _rule(rule, index, f"{namespace}/{name}", namespace, resolve, unresolved)
+            msgspec.structs.replace(
+                _rule(rule, index, f"{namespace}/{name}", namespace, resolve, unresolved), idle=idle
+            )
             for index, rule in enumerate(spec.get("rules") or [{}])
         )
     except _Unsupported as problem:
@@ -163,6 +167,16 @@ def _rule(rule: Object, index: int, route: str, namespace: str, resolve: Resolve
         timeout=_timeout(timeouts, "request", where),
         backend_timeout=_timeout(timeouts, "backendRequest", where),
     )
+
+
+def _idle(metadata: Mapping[str, Any]) -> float | None:
+    """The silence that the route's annotation allows."""
+    text = (metadata.get("annotations") or {}).get(IDLE_TIMEOUT)
+    try:
+        return duration(text) if text else None
+    except ValueError:
+        where = f"metadata.annotations[{IDLE_TIMEOUT}]"
+        raise _Unsupported(f"{where}: {text!r} is not a duration such as 60s") from None
 
 
 def _timeout(timeouts: Mapping[str, Any], name: str, where: str) -> float | None:

@@ -85,6 +85,8 @@ class Rule(msgspec.Struct, frozen=True):
     response_headers: HeaderEdit | None = None
     timeout: float | None = None
     backend_timeout: float | None = None
+    idle: float | None = None
+    """Silence allowed: before the first byte it means another try, after it the end of the stream."""
 
 
 class Route(msgspec.Struct, frozen=True):

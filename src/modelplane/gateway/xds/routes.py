@@ -122,7 +122,7 @@ def _route(candidate: _Candidate) -> Object:
         late(rule),
         rule.rewrite,
         (rule.request_headers, rule.response_headers),
-        (rule.timeout, rule.backend_timeout),
+        (rule.timeout, rule.backend_timeout, rule.idle),
         pooled=bool(rule.backends) and all(backend.balance is Balance.LEAST_REQUEST for backend in rule.backends),
     )
 
@@ -134,15 +134,17 @@ def _shared_route(
     late_rewrite: bool,
     rewrite: Rewrite | None,
     headers: tuple[HeaderEdit | None, HeaderEdit | None],
-    timeouts: tuple[float | None, float | None],
+    timeouts: tuple[float | None, float | None, float | None],
     *,
     pooled: bool,
 ) -> Object:
     """A route without its endpoints, which is why it stays the same, bytes included, while they come and go."""
-    timeout, backend_timeout = timeouts
+    timeout, backend_timeout, idle = timeouts
     retry: Object = _RETRY_LOST if pooled else _RETRY
     if backend_timeout:
         retry = {**retry, "per_try_timeout": _seconds(backend_timeout)}
+    if idle:
+        retry = {**retry, "per_try_idle_timeout": _seconds(idle)}
     action: Object = {"cluster": cluster, "timeout": _seconds(timeout or 0), "retry_policy": retry}
     add, remove = _edits(headers[0])
     if late_rewrite:
