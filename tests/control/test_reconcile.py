@@ -226,6 +226,46 @@ async def test_a_child_that_cannot_be_changed_in_place_is_made_again(api: FakeAp
         assert (api.find("ConfigMap", "x", "ns") or {})["metadata"]["uid"] != first
 
 
+@pytest.mark.parametrize(
+    ("selector", "reason"),
+    [("two", "its devices are taken until its pods are gone"), (None, "it is gone when its pods are")],
+    ids=["a workload that is made again", "a workload that is no longer wanted"],
+)
+async def test_a_workload_is_gone_when_its_pods_are(
+    api: FakeApi, remote: FakeApi, toys: Toys, selector: str | None, reason: str
+) -> None:
+    """The old object has to wait for its dependents, so the new one (or the end) waits for the garbage collector."""
+
+    def compose(xr: Object, world: World) -> Composition:
+        manifest = {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "engine", "namespace": "ns"},
+            "spec": {"selector": xr["spec"]["selector"]},
+        }
+        wanted = [Child(key="x", manifest=manifest, immutable=("spec.selector",))]
+        return Composition(children=wanted if xr["spec"]["selector"] else [])
+
+    toys.override = compose
+    async with plane(toys, api, remote) as running:
+        await api.put(toy(selector="one"))
+        await until(lambda: running.says("Ready", "True"))
+        first = api.find("Deployment", "engine", "ns")
+        assert first is not None
+        await api.put({**running.toy(), "spec": {"selector": selector}})
+        await until(lambda: "deletionTimestamp" in (api.find("Deployment", "engine", "ns") or {})["metadata"])
+        ending = api.find("Deployment", "engine", "ns")
+        assert ending is not None
+        assert (ending["metadata"]["uid"], ending["spec"]) == (first["metadata"]["uid"], first["spec"]), reason
+        async with api.client() as collector:
+            released = {"metadata": {"finalizers": None}}
+            await collector.patch(GVK("apps", "v1", "Deployment"), "engine", "ns", released)
+        if selector is None:
+            await until(lambda: api.find("Deployment", "engine", "ns") is None)
+        else:
+            await until(lambda: (api.find("Deployment", "engine", "ns") or {}).get("spec") == {"selector": selector})
+
+
 async def test_a_child_that_changes_its_kind_waits_until_the_old_one_is_gone(
     api: FakeApi, remote: FakeApi, toys: Toys
 ) -> None:

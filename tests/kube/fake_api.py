@@ -231,8 +231,10 @@ class FakeApi:
             uid = (body.get("preconditions") or {}).get("uid")
             if uid and uid != old["metadata"]["uid"]:
                 return _status(409, "the UID differs", "Conflict")
-            if old["metadata"].get("finalizers"):
+            foreground = ["foregroundDeletion"] if body.get("propagationPolicy") == "Foreground" else []
+            if old["metadata"].get("finalizers") or foreground:
                 new = copy.deepcopy(old)
+                new["metadata"]["finalizers"] = [*(old["metadata"].get("finalizers") or ()), *foreground]
                 new["metadata"].setdefault("deletionTimestamp", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
                 return web.json_response(await self._write(key, new))
             return web.json_response(await self._drop(key, old))

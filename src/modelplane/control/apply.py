@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from modelplane.api.meta import Object
+from modelplane.api.meta import GVK, Object
 from modelplane.compose.contract import Chart
 from modelplane.control.caches import Caches
 from modelplane.control.charts import DEPLOYED, DIGEST, SECRET, ChartInstaller, revision_of
@@ -47,6 +47,15 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     error: Exception | None = None
     installed: bool = False
     """A chart was installed or upgraded."""
+
+
+WORKLOADS: Final = frozenset({"apps", "batch", "leaderworkerset.x-k8s.io", "grove.io"})
+"""API groups whose objects have pods of their own."""
+
+
+def propagation(kind: GVK) -> str:
+    """How a child is deleted. What has pods is gone when they are: until then their devices are taken and they may still answer."""
+    return "Foreground" if kind.group in WORKLOADS else "Background"
 
 
 class Applier:
@@ -166,7 +175,7 @@ class Applier:
         self.forget(want.ref)
         uid, namespace = found["metadata"]["uid"], want.ref.namespace or None
         with contextlib.suppress(NotFound, Conflict):
-            await client.delete(want.ref.gvk, want.ref.name, namespace, uid=uid, propagation="Background")
+            await client.delete(want.ref.gvk, want.ref.name, namespace, uid=uid, propagation=propagation(want.ref.gvk))
         if await _live(client, want.ref) is None:
             applied = await client.apply(want.manifest)
             self._applied[want.ref] = (want.digest, digest(body(applied)))

@@ -9,22 +9,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 import msgspec
 
 from modelplane.api.meta import Object
 from modelplane.compose.contract import After
-from modelplane.control.apply import Applier
+from modelplane.control.apply import Applier, propagation
 from modelplane.control.caches import Caches
 from modelplane.control.charts import RELEASE
 from modelplane.control.index import Parent
 from modelplane.control.inventory import Entry, Inventories
 from modelplane.control.ownership import Owner, Ref, control_plane_of, owner_uid
 from modelplane.errors import ApiError, Conflict, NotFound
-
-WORKLOADS: Final = frozenset({"apps", "batch", "leaderworkerset.x-k8s.io", "grove.io"})
-"""API groups whose objects have pods of their own."""
 
 
 class Remaining(msgspec.Struct, frozen=True):
@@ -103,9 +99,9 @@ class Pruner:
         if not found["metadata"].get("deletionTimestamp"):
             uid = found["metadata"]["uid"]
             with contextlib.suppress(Conflict):
-                # What has pods is gone when they are: until then their devices are taken and their work may still answer.
-                propagation = "Foreground" if ref.gvk.group in WORKLOADS else "Background"
-                answer = await client.delete(ref.gvk, ref.name, ref.namespace or None, uid=uid, propagation=propagation)
+                answer = await client.delete(
+                    ref.gvk, ref.name, ref.namespace or None, uid=uid, propagation=propagation(ref.gvk)
+                )
                 if answer.get("kind") == "Status" or not _lingers(answer):
                     self._applier.forget(ref)
                     return entry
