@@ -8,7 +8,7 @@ import pytest
 
 from tests.kubernetes.binaries import WITHOUT, folder
 from tests.kubernetes.pair import Pair, running_pair
-from tests.kubernetes.tally import TALLY
+from tests.kubernetes.tally import counted, table
 
 
 @pytest.fixture(scope="session")
@@ -21,8 +21,11 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """The closing table of `make conformance`."""
-    if TALLY:
-        terminalreporter.section("embedded server and kube-apiserver")
-        for what, count in TALLY.items():
-            terminalreporter.write_line(f"{count:6} {what}")
+    """The closing table of `make conformance`, where anything was compared."""
+    if counted():
+        terminalreporter.section("what real Kubernetes was asked")
+        reports = [
+            one for of in ("passed", "failed", "skipped", "error", "") for one in terminalreporter.stats.get(of, ())
+        ]
+        for line in table(one for one in reports if isinstance(one, pytest.TestReport)):
+            terminalreporter.write_line(line)

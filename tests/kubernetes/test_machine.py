@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from tests.kubernetes.pair import Pair
-from tests.kubernetes.tally import TALLY
+from tests.kubernetes.tally import count
 from tests.kubernetes.transcript import Case, Player, Step, differences
 
 OPERATIONS: Final = int(os.environ.get("MODELPLANE_OPERATIONS", "200"))
@@ -45,7 +45,7 @@ def machine(pair: Pair) -> type[RuleBasedStateMachine]:
         def _both(self, send: str, body: Any = None, type_: str | None = None, only: tuple[str, ...] = ()) -> None:
             step = Step(send=send, body=body, type=type_, only=only)
             ours, real = (player.step(step) for player in self._players)
-            TALLY["random operations compared"] += 1
+            count("random operations")
             assert list(differences(ours, real)) == [], (send, body)
 
         @rule(name=NAMES, data=DATA, finalizers=FINALIZERS, dry=DRY)

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import pytest
 
 from tests.kubernetes.pair import Pair
-from tests.kubernetes.tally import TALLY
+from tests.kubernetes.tally import count
 from tests.kubernetes.transcript import Case, Player, differences, topics
 
 LIST: Final = Path(__file__).parents[2] / "docs" / "embedded-server.md"
@@ -43,9 +43,9 @@ def test_both_servers_answer_alike(pair: Pair, topic: str, case: Case) -> None:
     for number, (one, other) in enumerate(zip(ours, real, strict=True), 1):
         found.update({f"{number}:{where}": (a, b) for where, a, b in differences(one, other)})
     rows = [row for row in LISTED if fnmatchcase(name, row.case)]
-    TALLY["cases of transcripts"] += 1
-    TALLY["recorded requests compared"] += len(case.steps)
-    TALLY["places that differ, all listed with a reason"] += len(found)
+    count("cases")
+    count("recorded requests", len(case.steps))
+    count("places that differ, all listed", len(found))
     unlisted = {where: both for where, both in found.items() if not any(covers(row, name, where) for row in rows)}
     assert not unlisted, "\n" + "\n".join(
         f"{case.steps[int(where.partition(':')[0]) - 1].send}\n  {where}\n    ours: {a!r}\n    real: {b!r}"
