@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types imports generate current check docs fuzz kubernetes conformance bench bench-apply bench-plan clean
+.PHONY: demo test lint types imports generate current check docs fuzz kubernetes conformance bench bench-apply bench-plan bench-server clean
 
 # What `make demo` needs: the command and the local fleet.
 $(VENV)/.local: pyproject.toml
@@ -66,7 +66,7 @@ conformance: export MODELPLANE_KUBERNETES ?= $(wildcard $(KUBERNETES_CACHE)/$(KU
 conformance: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 0 -q tests/kubernetes tests/api/test_real.py
 
-bench: bench-apply bench-plan
+bench: bench-apply bench-plan bench-server
 
 # From kubectl apply to the first answer; writes benchmarks/results/apply.json and .svg.
 bench-apply: $(VENV)/.dev
@@ -75,6 +75,12 @@ bench-apply: $(VENV)/.dev
 # Placing on fleets of 100 to 10,000 clusters; writes benchmarks/results/plan.json and .svg.
 bench-plan: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.plan
+
+# The embedded API server against etcd and kube-apiserver, under the load of a Go program; about four minutes. Writes
+# benchmarks/results/server.json and .svg.
+bench-server: kubernetes $(VENV)/.dev
+	go build -C benchmarks/server_load -o $(KUBERNETES_CACHE)/server_load .
+	$(BIN)/python -m benchmarks.server --kubernetes $(KUBERNETES_CACHE)/$(KUBERNETES) --load $(KUBERNETES_CACHE)/server_load
 
 clean:
 	rm -rf $(VENV)

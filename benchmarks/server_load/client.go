@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"sort"
+	"time"
+)
+
+// client is one connection to the server with the headers of one user.
+type client struct {
+	http  *http.Client
+	load  load
+	bytes bytes.Buffer
+}
+
+// connect makes a client; the connection is opened by the first request.
+func connect(l load) (*client, error) {
+	trust := &tls.Config{InsecureSkipVerify: l.authority == ""}
+	if l.authority != "" {
+		pem, err := os.ReadFile(l.authority)
+		if err != nil {
+			return nil, err
+		}
+		trust.RootCAs = x509.NewCertPool()
+		if !trust.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s holds no certificate", l.authority)
+		}
+	}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(!l.http2)
+	protocols.SetHTTP2(l.http2)
+	transport := &http.Transport{
+		TLSClientConfig:    trust,
+		Protocols:          protocols,
+		MaxConnsPerHost:    1,
+		DisableCompression: true,
+	}
+	return &client{http: &http.Client{Transport: transport}, load: l}, nil
+}
+
+// connectAll makes clients whose connections are open.
+func connectAll(l load, count int) ([]*client, error) {
+	made := make([]*client, count)
+	for at := range made {
+		one, err := connect(l)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := one.send(http.MethodGet, "/version", "", nil, http.StatusOK); err != nil {
+			return nil, err
+		}
+		made[at] = one
+	}
+	return made, nil
+}
+
+// open sends a request and gives the answer with its body unread.
+func (c *client) open(method, path, contentType string, body []byte) (*http.Response, error) {
+	request, err := http.NewRequest(method, c.load.server+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Authorization", "Bearer "+c.load.token)
+	request.Header.Set("Accept", "application/json")
+	request.Header.Set("User-Agent", "server_load/1")
+	if contentType != "" {
+		request.Header.Set("Content-Type", contentType)
+	}
+	return c.http.Do(request)
+}
+
+// send gives the whole body of an answer, until the next one; another status than the one wanted is an error.
+func (c *client) send(method, path, contentType string, body []byte, want int) ([]byte, error) {
+	response, err := c.open(method, path, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	c.bytes.Reset()
+	if _, err := io.Copy(&c.bytes, response.Body); err != nil {
+		return nil, err
+	}
+	if response.StatusCode != want {
+		return nil, fmt.Errorf("%s %s: %s: %.300s", method, path, response.Status, c.bytes.Bytes())
+	}
+	return c.bytes.Bytes(), nil
+}
+
+// spread tells how some times are distributed, in milliseconds.
+type spread struct {
+	P50 float64 `json:"p50_ms"`
+	P99 float64 `json:"p99_ms"`
+	Max float64 `json:"max_ms"`
+}
+
+func spreadOf(times []time.Duration) spread {
+	if len(times) == 0 {
+		return spread{}
+	}
+	sort.Slice(times, func(a, b int) bool { return times[a] < times[b] })
+	at := func(share float64) float64 {
+		rank := int(share*float64(len(times))+0.999999) - 1
+		return float64(times[max(rank, 0)]) / float64(time.Millisecond)
+	}
+	return spread{at(0.5), at(0.99), at(1)}
+}
