@@ -64,7 +64,7 @@ kubernetes:
 KUBERNETES_CACHE = $(or $(MODELPLANE_KUBERNETES_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/modelplane/kubernetes)
 conformance: export MODELPLANE_KUBERNETES ?= $(wildcard $(KUBERNETES_CACHE)/$(KUBERNETES))
 conformance: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 0 -q tests/kubernetes tests/api/test_real.py
+	$(BIN)/python -m pytest -n 0 -q tests/kubernetes tests/api/test_real.py tests/operator/test_chart.py
 
 bench: bench-apply bench-plan bench-server
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Builds the control plane that judges ours: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, from Go modules.
+# Builds the control plane that judges ours: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, and helm, from Go modules.
 #
-# Prints nothing when the binaries are there. They go to a cache outside the tree, one folder per version; a build ends up
-# there in one step, so that a broken one never looks complete. Other versions than that of tests/kubernetes/go.mod (1.34.x,
-# 1.35.x) get etcd and kube-apiserver only, from a go.mod that is written on the way.
+# Prints nothing when the binaries are there. They go to a cache outside the tree, one folder per version; each gets there in one
+# step, so that a broken build never looks complete, and a cache that lacks one gets that one. Other versions than that of
+# tests/kubernetes/go.mod (1.34.x, 1.35.x) get etcd and kube-apiserver only, from a go.mod that is written on the way.
 set -euo pipefail
 
 tree=$(cd "$(dirname "${BASH_SOURCE[0]}")/../tests/kubernetes" && pwd)
@@ -11,10 +11,14 @@ pinned=$(sed -n 's|^\s*k8s.io/kubernetes v\([0-9.]*\).*|\1|p' "$tree/go.mod")
 version=${1:-$pinned}
 cache=${MODELPLANE_KUBERNETES_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/modelplane/kubernetes}
 target=$cache/$version
-binaries=(kube-apiserver)
-test "$version" != "$pinned" || binaries+=(kube-controller-manager kube-scheduler)
+wanted=(kube-apiserver etcd)
+test "$version" != "$pinned" || wanted+=(kube-controller-manager kube-scheduler helm)
 
-test ! -d "$target" || exit 0
+missing=()
+for binary in "${wanted[@]}"; do
+  test -x "$target/$binary" || missing+=("$binary")
+done
+test ${#missing[@]} -gt 0 || exit 0
 if ! command -v go >/dev/null; then
   echo "Kubernetes $version is built with Go 1.26 or newer, and there is no 'go' in PATH; install it from https://go.dev/dl/" >&2
   exit 1
@@ -43,12 +47,19 @@ if [ "$version" != "$pinned" ]; then
 fi
 stamp=k8s.io/component-base/version
 IFS=. read -r major minor _ <<<"$version"
-echo "building ${binaries[*]} $version and etcd into $target (about six minutes on two cores, once)" >&2
-mkdir "$scratch/bin"
-GOFLAGS=-buildvcs=false go build -C "$module" -o "$scratch/bin/" \
-  -ldflags "-X $stamp.gitVersion=v$version -X $stamp.gitMajor=$major -X $stamp.gitMinor=$minor" \
-  "${binaries[@]/#/k8s.io/kubernetes/cmd/}"
-GOFLAGS=-buildvcs=false go build -C "$tree/etcd" -o "$scratch/bin/etcd" go.etcd.io/etcd/server/v3
-mkdir -p "$cache"
-cp -r "$scratch/bin" "$target.partial.$$"
-mv -T "$target.partial.$$" "$target"
+echo "building ${missing[*]} for Kubernetes $version into $target (all of them take about eight minutes on two cores, once)" >&2
+mkdir -p "$target"
+export GOFLAGS=-buildvcs=false
+for binary in "${missing[@]}"; do
+  case $binary in
+    etcd) go build -C "$tree/etcd" -o "$scratch/etcd" go.etcd.io/etcd/server/v3 ;;
+    helm) go build -C "$tree/helm" -ldflags "-s -w" -o "$scratch/helm" helm.sh/helm/v4/cmd/helm ;;
+    *)
+      go build -C "$module" -o "$scratch/$binary" \
+        -ldflags "-X $stamp.gitVersion=v$version -X $stamp.gitMajor=$major -X $stamp.gitMinor=$minor" \
+        "k8s.io/kubernetes/cmd/$binary"
+      ;;
+  esac
+  cp "$scratch/$binary" "$target/.$binary.partial.$$"
+  mv -T "$target/.$binary.partial.$$" "$target/$binary"
+done

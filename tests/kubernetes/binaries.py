@@ -1,9 +1,10 @@
-"""Where the real control plane's binaries are: named by the environment, or in the cache that `make kubernetes` fills."""
+"""Where the real control plane's binaries and Helm are: named by the environment, or in the cache that `make kubernetes` fills."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Final
 
@@ -26,3 +27,12 @@ def folder() -> Path | None:
     cache = Path(os.environ.get("MODELPLANE_KUBERNETES_CACHE") or caches / "modelplane" / "kubernetes")
     built = cache / pinned()
     return built if built.is_dir() else None
+
+
+def helm() -> Path | None:
+    """Helm, which is built beside them; else whatever the environment or the path has."""
+    built = folder()
+    if built is not None and (built / "helm").exists():
+        return built / "helm"
+    named = os.environ.get("MODELPLANE_HELM") or shutil.which("helm")
+    return Path(named) if named else None

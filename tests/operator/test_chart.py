@@ -1,6 +1,6 @@
 """The Helm chart: what it renders is accepted without a field unknown, and an operator runs from it with its rights alone.
 
-Helm is a program of its own: `helm` on the path, or MODELPLANE_HELM names it. Without it only what needs no rendering is tested.
+Helm is a program of its own: `make kubernetes` builds it. Without it only what needs no rendering is tested.
 """
 
 from __future__ import annotations
@@ -8,10 +8,11 @@ from __future__ import annotations
 import base64
 import json
 import os
-import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +25,15 @@ from modelplane.cli.operator import command
 from modelplane.errors import ApiError
 from modelplane.kube import Client, Kubeconfig
 from tests.conftest import Eventually
+from tests.kubernetes.binaries import helm as helm_binary
 
 from .conftest import RBAC, ROOT, Operator, example
 
 CHART = ROOT / "charts/modelplane"
 NAMESPACE = "modelplane-system"
-HELM = os.environ.get("MODELPLANE_HELM") or shutil.which("helm")
+HELM = helm_binary()
 needs_helm = pytest.mark.skipif(
-    HELM is None, reason="no helm; put it on the path, or name it in MODELPLANE_HELM, to render the chart"
+    HELM is None, reason="no helm to render the chart; `make kubernetes` builds it, or MODELPLANE_HELM names it"
 )
 
 
@@ -44,10 +46,17 @@ def helm(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def render(home: Path, *arguments: str, namespace: str = NAMESPACE) -> list[dict[str, Any]]:
-    done = helm(home, "template", "modelplane", str(CHART), "--namespace", namespace, *arguments)
+@cache
+def template(*arguments: str) -> str:
+    with tempfile.TemporaryDirectory() as home:
+        done = helm(Path(home), "template", "modelplane", str(CHART), "--namespace", NAMESPACE, *arguments)
     assert done.returncode == 0, done.stderr
-    return [document for document in yaml.safe_load_all(done.stdout) if document]
+    return done.stdout
+
+
+def render(*arguments: str) -> list[dict[str, Any]]:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return [document for document in yaml.load_all(template(*arguments), Loader=loader) if document]
 
 
 def of_kind(documents: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
@@ -104,28 +113,28 @@ def test_what_cannot_work_is_refused_with_its_name(arguments: list[str], word: s
 
 
 @needs_helm
-def test_definitions_stay_when_the_release_goes_and_can_be_left_out(tmp_path: Path) -> None:
-    definitions = of_kind(render(tmp_path), "CustomResourceDefinition")
+def test_definitions_stay_when_the_release_goes_and_can_be_left_out() -> None:
+    definitions = of_kind(render(), "CustomResourceDefinition")
     crds = [yaml.safe_load(path.read_text()) for path in (ROOT / "src/modelplane/api/crds").glob("*.yaml")]
     for definition in definitions:
         assert definition["metadata"]["annotations"].pop("helm.sh/resource-policy") == "keep"
     specs = {definition["metadata"]["name"]: definition["spec"] for definition in definitions}
     assert specs == {crd["metadata"]["name"]: crd["spec"] for crd in crds}
-    assert of_kind(render(tmp_path, "--set", "crds.install=false"), "CustomResourceDefinition") == []
+    assert of_kind(render("--set", "crds.install=false"), "CustomResourceDefinition") == []
 
 
 @needs_helm
-def test_the_rights_are_those_of_the_package_and_no_others(tmp_path: Path) -> None:
+def test_the_rights_are_those_of_the_package_and_no_others() -> None:
     kinds = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
-    rendered = render(tmp_path)
+    rendered = render()
     found = [document for kind in kinds for document in of_kind(rendered, kind)]
     wanted = list(yaml.safe_load_all(RBAC.read_text()))
     assert sorted(found, key=str) == sorted(wanted, key=str)
 
 
 @needs_helm
-def test_the_pod_is_locked_down_and_asked_how_it_is(tmp_path: Path) -> None:
-    [deployment] = of_kind(render(tmp_path), "Deployment")
+def test_the_pod_is_locked_down_and_asked_how_it_is() -> None:
+    [deployment] = of_kind(render(), "Deployment")
     pod = deployment["spec"]["template"]["spec"]
     [container] = pod["containers"]
     assert deployment["spec"]["replicas"] == 2
@@ -145,11 +154,9 @@ def test_the_pod_is_locked_down_and_asked_how_it_is(tmp_path: Path) -> None:
 
 
 @needs_helm
-def test_a_service_monitor_comes_where_it_is_asked_for(tmp_path: Path) -> None:
-    assert of_kind(render(tmp_path), "ServiceMonitor") == []
-    rendered = render(
-        tmp_path, "--set", "metrics.serviceMonitor.enabled=true", "--set", "image.digest=sha256:" + "a" * 64
-    )
+def test_a_service_monitor_comes_where_it_is_asked_for() -> None:
+    assert of_kind(render(), "ServiceMonitor") == []
+    rendered = render("--set", "metrics.serviceMonitor.enabled=true", "--set", "image.digest=sha256:" + "a" * 64)
     [monitor], [service] = of_kind(rendered, "ServiceMonitor"), of_kind(rendered, "Service")
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     assert monitor["spec"]["endpoints"][0]["port"] == service["spec"]["ports"][0]["name"]
@@ -162,7 +169,7 @@ def test_a_service_monitor_comes_where_it_is_asked_for(tmp_path: Path) -> None:
 async def test_every_object_is_accepted_strictly_and_the_operator_runs_from_its_own_deployment(
     control: Path, start: Callable[..., Operator], tmp_path: Path, eventually: Eventually
 ) -> None:
-    rendered = render(tmp_path, "--set", "healthPort=18080")
+    rendered = render("--set", "healthPort=18080")
     async with Client(Kubeconfig.load(control / "admin.kubeconfig")) as client:
         for document in rendered:
             resource = await client.resource_for(GVK.of(document))
