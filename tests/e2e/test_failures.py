@@ -30,18 +30,35 @@ def under_load(fleet: Fleet) -> Iterator[Outcome]:
         fleet.until("load afterwards", lambda: outcome.answered >= seen + 50)
 
 
-@pytest.mark.parametrize("unit", ["operator", "apiserver", "cluster-gpu-eu-west", "gateway"])
+EVERYWHERE = ("operator", "gateway")
+EMBEDDED = ("apiserver", "controllers", "cluster-gpu-eu-west", "cluster-gpu-us-east")
+"""One process each: the control cluster's API server, its controllers, and whole simulated clusters."""
+PARTS = ("etcd", "kube-apiserver", "kube-controller-manager")
+REAL = (
+    *(f"control/{part}" for part in PARTS),
+    *(f"clusters/{c}/{part}" for c in ("gpu-eu-west", "gpu-us-east") for part in (*PARTS, "kube-scheduler")),
+    *(f"{c}-{part}" for c in ("gpu-eu-west", "gpu-us-east") for part in ("controllers", "nodes")),
+)
+"""Real clusters in their processes; ours beside them are two for each."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "unit" in metafunc.fixturenames:
+        real = metafunc.config.getoption("kubernetes") is not None
+        one_region = [unit for unit in (REAL if real else EMBEDDED) if "us-east" not in unit]
+        metafunc.parametrize("unit", [*EVERYWHERE, *one_region])
+
+
 def test_a_killed_process_of_the_control_plane_costs_no_request(two_regions: Fleet, unit: str) -> None:
     fleet = two_regions
-    engines = {name: r for name, r in fleet.sessions().items() if name.startswith("clusters/")}
+    engines = fleet.engines()
     with under_load(fleet) as outcome:
         killed = fleet.record(unit)
         os.kill(killed.pid, signal.SIGKILL)
-        fleet.until(f"{unit} running again", lambda: fleet.sessions().get(f"run/{unit}.json") not in (None, killed))
+        fleet.until(f"{unit} running again", lambda: fleet.sessions().get(fleet.name(unit)) not in (None, killed))
         fleet.until("the API answering", lambda: "mock-demo" in fleet.kubectl("get", "md", "-A", check=False))
     assert not outcome.failures, outcome.failures[:5]
-    kept = {name: r for name, r in fleet.sessions().items() if name.startswith("clusters/")}
-    assert kept == engines, "engines and proxies are adopted, not started anew"
+    assert fleet.engines() == engines, "engines and proxies are adopted, not started anew"
 
 
 def test_a_killed_envoy_of_a_cluster_costs_only_what_was_in_flight_on_it(two_regions: Fleet) -> None:
@@ -58,7 +75,7 @@ def test_a_killed_envoy_of_a_cluster_costs_only_what_was_in_flight_on_it(two_reg
 
 def test_a_killed_engine_loses_no_later_request(two_regions: Fleet) -> None:
     fleet = two_regions
-    name, engine = next((n, r) for n, r in fleet.sessions().items() if "clusters/gpu-us-east" in n)
+    name, engine = next((n, r) for n, r in fleet.engines().items() if "gpu-us-east" in n)
     with under_load(fleet) as outcome:
         before = time.monotonic()
         os.kill(engine.pid, signal.SIGKILL)
@@ -70,7 +87,7 @@ def test_a_killed_engine_loses_no_later_request(two_regions: Fleet) -> None:
 
 def test_a_lost_cluster_is_a_condition_and_keeps_serving(two_regions: Fleet) -> None:
     fleet = two_regions
-    cluster = fleet.record("cluster-gpu-us-east")
+    cluster = fleet.record("cluster-gpu-us-east" if fleet.binaries is None else "clusters/gpu-us-east/kube-apiserver")
     os.kill(cluster.pid, signal.SIGSTOP)  # dead to everybody who talks to it, yet not restarted
     try:
 
@@ -96,18 +113,18 @@ def test_a_lost_cluster_is_a_condition_and_keeps_serving(two_regions: Fleet) -> 
 def test_the_whole_control_plane_killed_while_serving_carries_on_from_its_store(two_regions: Fleet) -> None:
     fleet = two_regions
     uids = {r["metadata"]["name"]: r["metadata"]["uid"] for r in fleet.get("modelreplicas", "-n", "ml-team")["items"]}
-    engines = {name: r for name, r in fleet.sessions().items() if name.startswith("clusters/")}
+    engines = fleet.engines()
     with under_load(fleet) as outcome:
         supervisor = processes.recall(fleet.layout.supervisor)
         assert supervisor is not None
         os.kill(supervisor.pid, signal.SIGKILL)
-        for unit in ("apiserver", "operator", "gateway", "controllers", "cluster-gpu-eu-west", "cluster-gpu-us-east"):
+        for unit in (*EVERYWHERE, *(EMBEDDED if fleet.binaries is None else REAL)):
             os.kill(fleet.record(unit).pid, signal.SIGKILL)
         served = outcome.answered
         fleet.until("answers without any control plane", lambda: outcome.answered > served + 50)
-        fleet.modelplane("up", "--detach")
+        fleet.up()
     assert not outcome.failures, outcome.failures[:5]
     fleet.kubectl("wait", "--for=condition=Ready", "modeldeployment/mock-demo", "-n", "ml-team", "--timeout=60s")
     after = {r["metadata"]["name"]: r["metadata"]["uid"] for r in fleet.get("modelreplicas", "-n", "ml-team")["items"]}
     assert after == uids, "the same objects, none twice"
-    assert {n: r for n, r in fleet.sessions().items() if n.startswith("clusters/")} == engines
+    assert fleet.engines() == engines

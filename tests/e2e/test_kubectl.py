@@ -220,6 +220,4 @@ def test_deleting_in_the_foreground_and_deleting_the_namespace(two_regions: Flee
     fleet.kubectl("wait", "--for=condition=Ready", *DEPLOYMENT, "--timeout=60s")
     fleet.kubectl("delete", "namespace", "ml-team", "--timeout=60s")
     assert "NotFound" in fleet.kubectl("get", "namespace", "ml-team", check=False)
-    fleet.until(
-        "no engine", lambda: not [n for n in fleet.sessions() if n.startswith("clusters/") and "envoy" not in n]
-    )
+    fleet.until("no engine", lambda: not fleet.engines())

@@ -19,20 +19,20 @@ from tests.e2e.conftest import EXAMPLE, Fleet
 from tests.e2e.traffic import answering_pods
 
 
-def test_state_survives_down_and_up_and_purge_removes_it(tmp_path: Path) -> None:
-    fleet = Fleet(tmp_path / "state")
+def test_state_survives_down_and_up_and_purge_removes_it(tmp_path: Path, binaries: Path | None) -> None:
+    fleet = Fleet(tmp_path / "state", binaries)
     fleet.layout.root.mkdir()
     try:
-        started = fleet.modelplane("up", "--detach")
+        started = fleet.up()
         assert f"export KUBECONFIG={fleet.layout.kubeconfig}" in started
-        assert "already runs" in fleet.modelplane("up", "--detach", check=False)
+        assert "already runs" in fleet.up(check=False)
         fleet.kubectl("apply", "-f", str(EXAMPLE))
         fleet.kubectl("wait", "--for=condition=Ready", "modelservice/mock", "-n", "ml-team", "--timeout=60s")
         address = fleet.get("modelservice", "mock", "-n", "ml-team")["status"]["address"]
         uid = fleet.get("modeldeployment", "mock-demo", "-n", "ml-team")["metadata"]["uid"]
         fleet.modelplane("down")
         assert not fleet.sessions()
-        fleet.modelplane("up", "--detach")
+        fleet.up()
         assert fleet.get("modeldeployment", "mock-demo", "-n", "ml-team")["metadata"]["uid"] == uid
         fleet.kubectl("wait", "--for=condition=Ready", "modeldeployment/mock-demo", "-n", "ml-team", "--timeout=60s")
         fleet.until("an answer at the same address", lambda: _answers(address))
@@ -49,10 +49,10 @@ def _answers(address: str) -> bool:
 
 
 @pytest.mark.parametrize("when", ["while starting", "when up"])
-def test_ctrl_c_leaves_no_process_and_no_port(tmp_path: Path, when: str) -> None:
+def test_ctrl_c_leaves_no_process_and_no_port(tmp_path: Path, binaries: Path | None, when: str) -> None:
     layout = Layout(tmp_path / "state")
     with subprocess.Popen(
-        [sys.executable, "-m", "modelplane", "up", "--data-dir", str(layout.root)],
+        [sys.executable, "-m", "modelplane", "up", "--data-dir", str(layout.root), *_real(binaries)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -70,16 +70,22 @@ def test_ctrl_c_leaves_no_process_and_no_port(tmp_path: Path, when: str) -> None
         rest = up.stdout.read()
         assert up.wait(40) == 0, rest
     assert [r for r in seen if r.alive] == []
-    for port in msgspec.json.decode(layout.ports.read_bytes(), type=dict[str, int]).values():
-        with socket.socket() as probe:
-            assert probe.connect_ex(("127.0.0.1", port)) != 0, f"port {port} is still open"
+    for file in layout.root.glob("*ports.json"):
+        for port in msgspec.json.decode(file.read_bytes(), type=dict[str, int]).values():
+            with socket.socket() as probe:
+                assert probe.connect_ex(("127.0.0.1", port)) != 0, f"port {port} is still open"
 
 
-def test_the_demo_runs_twice_and_reports_what_it_took(tmp_path: Path) -> None:
-    for _ in range(2):
+def _real(binaries: Path | None) -> list[str]:
+    return [] if binaries is None else ["--kubernetes", str(binaries)]
+
+
+def test_the_demo_runs_twice_and_reports_what_it_took(tmp_path: Path, binaries: Path | None) -> None:
+    # On real Kubernetes once, since it is slow: there the other run is that of tests/kubernetes/test_fleet.py.
+    for _ in range(2 if binaries is None else 1):
         began = time.monotonic()
         done = subprocess.run(
-            [sys.executable, "-m", "modelplane", "demo"],
+            [sys.executable, "-m", "modelplane", "demo", *_real(binaries)],
             capture_output=True,
             text=True,
             timeout=110,

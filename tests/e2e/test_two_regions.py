@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from typing import Any
 
 from modelplane.api.meta import condition_of
@@ -80,3 +81,12 @@ def test_status_shows_the_fleet(two_regions: Fleet) -> None:
     shown = two_regions.modelplane("status")
     for text in ("gpu-eu-west", "gpu-us-east", EU, US, "ml-team/mock", "http://"):
         assert text in shown
+
+
+def test_nodes_are_of_the_version_of_the_api_server_that_they_join(two_regions: Fleet) -> None:
+    """A kubelet is never newer than its API server, on either kind of cluster."""
+    cluster = ("--context", "gpu-us-east")
+    served = json.loads(two_regions.kubectl(*cluster, "version", "-o", "json"))["serverVersion"]["gitVersion"]
+    nodes = json.loads(two_regions.kubectl(*cluster, "get", "nodes", "-o", "json"))["items"]
+    assert {node["status"]["nodeInfo"]["kubeletVersion"] for node in nodes} == {served}
+    assert served in two_regions.kubectl(*cluster, "get", "nodes")

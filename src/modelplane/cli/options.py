@@ -72,7 +72,8 @@ def run(work: Coroutine[object, object, T]) -> T:
         return asyncio.run(work)
     except Unreachable as error:
         raise click.ClickException(
-            f"{error}. If this is the local fleet, is it up? `modelplane up` starts it"
+            f"{error}. If this is the local fleet, is it up? `modelplane up` starts it, and one on real Kubernetes is"
+            " reached from `modelplane shell` alone"
         ) from error
     except (ModelplaneError, OSError) as error:
         raise click.ClickException(str(error)) from error

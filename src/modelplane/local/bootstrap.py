@@ -15,6 +15,7 @@ import yaml
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.kube.client import Client
 from modelplane.local.fleet_spec import Cluster, Fleet
+from modelplane.server.tls import ensure_certificates
 
 FIELD_MANAGER: Final = "modelplane-up"
 OPERATOR: Final = "modelplane-operator"
@@ -60,6 +61,44 @@ async def kubeconfig_secret(client: Client, cluster: Cluster, kubeconfig: Path) 
             "metadata": {"name": cluster.secret.name, "namespace": SYSTEM_NAMESPACE},
             "type": "Opaque",
             "data": {cluster.secret.key: data},
+        },
+        field_manager=FIELD_MANAGER,
+    )
+
+
+def webhook_certificate(folder: Path) -> bytes:
+    """Make ``tls.crt`` and ``tls.key`` in the folder, once; the certificate authority that API servers are to trust."""
+    ensure_certificates(folder, [])
+    for ours, theirs in (("serving.crt", "tls.crt"), ("serving.key", "tls.key")):
+        write_private(folder / theirs, (folder / ours).read_text())
+    return (folder / "ca.crt").read_bytes()
+
+
+async def webhook(client: Client, url: str, authority: bytes) -> None:
+    """Have the API server ask the operator, as the chart does."""
+    await client.apply(
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": OPERATOR},
+            "webhooks": [
+                {
+                    "name": "validate.modelplane.ai",
+                    "admissionReviewVersions": ["v1"],
+                    "sideEffects": "None",
+                    "failurePolicy": "Ignore",
+                    "timeoutSeconds": 5,
+                    "clientConfig": {"url": f"{url}/validate", "caBundle": base64.b64encode(authority).decode()},
+                    "rules": [
+                        {
+                            "apiGroups": ["modelplane.ai"],
+                            "apiVersions": ["v1alpha1"],
+                            "operations": ["CREATE", "UPDATE"],
+                            "resources": ["modeldeployments", "modelreplicas", "inferenceclasses"],
+                        }
+                    ],
+                }
+            ],
         },
         field_manager=FIELD_MANAGER,
     )

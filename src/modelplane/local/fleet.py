@@ -22,7 +22,7 @@ from modelplane.errors import ModelplaneError, PermanentError
 from modelplane.gateway.proxies import ads_socket
 from modelplane.kube.client import Client
 from modelplane.kube.kubeconfig import Kubeconfig
-from modelplane.local import bootstrap, fleet_spec, ports
+from modelplane.local import bootstrap, fleet_spec, origin, ports
 from modelplane.local.layout import Layout
 from modelplane.local.supervisor import Supervisor, Unit
 
@@ -39,9 +39,12 @@ class AlreadyRunning(PermanentError):
 class LocalFleet:
     """Starts and stops the processes of one data directory. One instance, one event loop."""
 
-    def __init__(self, layout: Layout, fleet: fleet_spec.Fleet, report: Report) -> None:
+    def __init__(self, layout: Layout, fleet: fleet_spec.Fleet, report: Report, servers: str = origin.EMBEDDED) -> None:
+        """Raises `OtherServers` for a directory that others than ``servers`` wrote."""
+        origin.check(layout, servers)
         self.layout = layout
         self.fleet = fleet
+        self._servers = servers
         self.supervisor = Supervisor()
         self._report = report
         names = [CONTROL, "operator-health", *(f"cluster-{c.name}" for c in fleet.clusters)]
@@ -54,6 +57,7 @@ class LocalFleet:
             raise AlreadyRunning(
                 f"a fleet already runs in {self.layout.root} (pid {owner.pid}); end it with `modelplane down`"
             )
+        origin.claim(self.layout, self._servers)
         processes.remember(self.layout.supervisor, _this_process())
         self.layout.fleet.write_text(fleet_spec.dump(self.fleet))
         await asyncio.gather(self._start_control(), *(self._start_cluster(c) for c in self.fleet.clusters))
@@ -95,13 +99,17 @@ class LocalFleet:
                 client, self.layout.control_kubeconfig, rules, self.layout.operator_kubeconfig
             )
         await self._control_controllers()
-        operator = {
-            "--kubeconfig": self.layout.operator_kubeconfig,
-            "--health-port": self._ports["operator-health"],
-            "--chart-installer": "local",
-        }
-        await self.supervisor.start(self._unit("operator", operator))
+        await self._operator(
+            {
+                "--kubeconfig": self.layout.operator_kubeconfig,
+                "--health-port": self._ports["operator-health"],
+                "--chart-installer": "local",
+            }
+        )
         self._report("operator: running with its own service account")
+
+    async def _operator(self, flags: Mapping[str, object]) -> None:
+        await self.supervisor.start(self._unit("operator", flags))
 
     async def _start_cluster(self, cluster: fleet_spec.Cluster) -> None:
         began = time.monotonic()

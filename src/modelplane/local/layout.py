@@ -30,6 +30,11 @@ class Layout(msgspec.Struct, frozen=True):
         return self.root / "fleet.yaml"
 
     @property
+    def servers(self) -> Path:
+        """Which API servers wrote the state of this directory."""
+        return self.root / "servers"
+
+    @property
     def ports(self) -> Path:
         """Ports once chosen are kept, since kubeconfigs and Secrets hold them."""
         return self.root / "ports.json"

@@ -7,8 +7,10 @@ cannot be had as a plain process (LeaderWorkerSet). The control cluster has no p
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -18,7 +20,7 @@ import yaml
 from modelplane.api.meta import GVK, Object, Resource, is_true
 from modelplane.kube.client import Client
 from modelplane.kube.kubeconfig import Kubeconfig
-from modelplane.local import fleet_spec, network, ports
+from modelplane.local import bootstrap, fleet_spec, network, origin, ports
 from modelplane.local.fleet import CONTROL, LocalFleet, Report
 from modelplane.local.kubernetes import ControlPlane, Ports
 from modelplane.local.layout import Layout
@@ -34,12 +36,13 @@ _AT_ONCE: Final = 4
 class RealFleet(LocalFleet):
     """A `LocalFleet` whose API servers, controllers and schedulers are Kubernetes' own, from a folder of binaries.
 
-    Raises PermanentError where a binary is missing. Has to run where `network.inside()`.
+    Raises PermanentError where a binary is missing, or `OtherServers`. Has to run where `network.inside()`.
     """
 
     def __init__(self, layout: Layout, fleet: fleet_spec.Fleet, report: Report, binaries: Path) -> None:
-        super().__init__(layout, fleet, report)
+        super().__init__(layout, fleet, report, origin.kubernetes(binaries))
         names = (CONTROL, *(c.name for c in fleet.clusters))
+        self._webhook_port = ports.keep(layout.ports, ["operator-webhook"])["operator-webhook"]
         chosen = ports.keep(layout.root / "kubernetes-ports.json", [f"{n}-{p}" for n in names for p in Ports.names()])
         roots = {CONTROL: layout.control, **{c.name: layout.cluster(c.name) for c in fleet.clusters}}
         self._planes = {
@@ -56,6 +59,18 @@ class RealFleet(LocalFleet):
 
     async def _control_controllers(self) -> None:
         await self.supervisor.start(self._planes[CONTROL].controller_manager())
+
+    async def _operator(self, flags: Mapping[str, object]) -> None:
+        """With the webhook: the embedded server judges by itself what a real one has to ask about."""
+        folder = self.layout.operator_kubeconfig.parent / "webhook"
+        folder.mkdir(parents=True, exist_ok=True)
+        authority = await asyncio.to_thread(bootstrap.webhook_certificate, folder)
+        more = {"--webhook-port": self._webhook_port, "--webhook-certificate": folder}
+        await self.supervisor.start(
+            self._unit("operator", {**flags, **more}), ready=lambda: _listens(self._webhook_port), within=_STARTING
+        )
+        async with self._control_client() as client:
+            await bootstrap.webhook(client, f"https://127.0.0.1:{self._webhook_port}", authority)
 
     async def _start_cluster(self, cluster: fleet_spec.Cluster) -> None:
         began = time.monotonic()
@@ -112,6 +127,16 @@ class RealFleet(LocalFleet):
 
 async def _established(client: Client) -> set[str]:
     return {obj["metadata"]["name"] for obj in (await client.list(CRD)).items if is_true(obj, "Established")}
+
+
+async def _listens(port: int) -> None:
+    """Return once somebody listens at the port of 127.0.0.1."""
+    while True:
+        with contextlib.suppress(OSError):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.close()
+            return
+        await asyncio.sleep(0.03)
 
 
 async def _answering(plane: ControlPlane) -> None:

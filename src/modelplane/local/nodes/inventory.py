@@ -22,7 +22,7 @@ ARCH: Final = {"x86_64": "amd64", "aarch64": "arm64", "AMD64": "amd64"}.get(plat
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """One node and the slices of its devices, one per driver."""
+    """One node and the slices of its devices, one per driver. The kubelet's version is not in it: it is the server's."""
 
     name: str
     node: Object
@@ -83,7 +83,6 @@ def _node(pool: Pool, number: int, log_port: int) -> NodePlan:
                 "containerRuntimeVersion": f"mock://{__version__}",
                 "kernelVersion": platform.release(),
                 "kubeProxyVersion": "",
-                "kubeletVersion": f"v1.36.0-modelplane-{__version__}",
                 "machineID": name,
                 "operatingSystem": "linux",
                 "osImage": "a simulated node of Modelplane",

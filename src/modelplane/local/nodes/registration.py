@@ -31,11 +31,14 @@ class Registration:
         self._plans = plans
         self._classes = classes
         self._uids: dict[str, str] = {}
+        self._version = ""
 
     async def register(self) -> None:
         """Make or correct everything; tries until the API server takes it."""
         while True:
             try:
+                # No kubelet may be newer than its API server, and ours has nothing of its own that an older one lacks.
+                self._version = str((await self._client.request("GET", "/version"))["gitVersion"])
                 await self._namespace()
                 for plan in self._plans:
                     await self._node(plan)
@@ -92,7 +95,8 @@ class Registration:
                     "spec": {"taints": [*have, *lost]},
                 }
                 node = await self._client.patch(NODE, plan.name, None, body)
-        status = {**plan.node["status"], "conditions": conditions(node.get("status") or {})}
+        info = {**plan.node["status"]["nodeInfo"], "kubeletVersion": self._version}
+        status = {**plan.node["status"], "nodeInfo": info, "conditions": conditions(node.get("status") or {})}
         patch = {"status": status}
         node = await self._client.patch(NODE, plan.name, None, patch, subresource="status")
         self._uids[plan.name] = node["metadata"]["uid"]
