@@ -104,7 +104,7 @@ class ApiServer:
 
 
 async def start(options: Options) -> ApiServer:
-    """Open the directory and serve. Raises StoreInUse, or PermanentError when the port is taken."""
+    """Open the directory and serve. Raises PermanentError: taken or damaged files, a port that is in use."""
     directory = options.data_dir
     store = Store.open(directory)
     try:
@@ -151,8 +151,8 @@ async def start(options: Options) -> ApiServer:
 def _listen(directory: Path, host: str, port: int) -> socket.socket:
     remembered = directory / "port"
     wanted = [port] if port else []
-    if not port and remembered.exists():
-        wanted.append(int(remembered.read_text()))
+    if not port and remembered.exists() and (last := remembered.read_bytes().strip()).isdigit():
+        wanted.append(int(last))  # a file that holds something else is as good as none
     if not port:
         wanted.append(0)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -32,6 +32,7 @@ ISSUER: Final = "https://kubernetes.default.svc"
 AUDIENCE: Final = "https://kubernetes.default.svc"
 ADMIN: Final = User("kubernetes-admin", ("system:masters", "system:authenticated"))
 LEEWAY: Final = 10.0
+SHORTEST: Final = 16
 
 
 def write_secretly(path: Path, content: bytes) -> None:
@@ -46,10 +47,16 @@ def write_secretly(path: Path, content: bytes) -> None:
 
 
 def keep_secret(path: Path, size: int = 32) -> bytes:
-    """The random bytes in a file, made on the first call."""
+    """The random text in a file, made on the first call. Raises PermanentError for a file that holds something else."""
     if not path.exists():
         write_secretly(path, secrets.token_urlsafe(size).encode())
-    return path.read_bytes().strip()
+    secret = path.read_bytes().strip()
+    if len(secret) < SHORTEST or not (secret.isascii() and secret.decode("ascii").isprintable()):
+        raise PermanentError(
+            f"{path} holds no secret (at least {SHORTEST} printable characters); put back a copy, or move it away and a new "
+            "one is made, which ends what the old one opened"
+        )
+    return secret
 
 
 def read_token_file(path: Path) -> dict[str, User]:

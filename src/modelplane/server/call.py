@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -31,6 +32,10 @@ class Backend:
     authenticator: Authenticator
     authorizer: Authorizer
     admission: Admission
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by the one write of a kind whose writes wait for each other."""
+    closing: set[str] = field(default_factory=set)
+    """Namespaces whose deletion is on its way to the disk: nothing new may come in behind it."""
     stopping: bool = False
 
 

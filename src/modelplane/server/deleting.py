@@ -85,9 +85,10 @@ def _bad_option(path: str, body: str, reason: str) -> Refusal:
 async def delete(call: Call) -> Answer:
     """DELETE of one object."""
     options = options_of(call)
-    if storage(call.type) == "namespaces" and call.name in IMMORTAL:
-        raise call.forbidden(call.name, "this namespace may not be deleted")
-    entry, gone = await remove(call, options)
+    if storage(call.type) == "namespaces":
+        entry, gone = await _remove_namespace(call, options)
+    else:
+        entry, gone = await remove(call, options)
     if not gone:
         # Only a client that asked to wait for dependents in the old way hears that it is not over.
         return one(call, entry, 202 if options.orphan_dependents is False else 200)
@@ -96,6 +97,18 @@ async def delete(call: Call) -> Answer:
     obj = view(call.type, entry)
     group = call.type.gvk.group
     return answer(call.media, refusals.success(call.name, group, call.type.plural, obj["metadata"]["uid"]))
+
+
+async def _remove_namespace(call: Call, options: DeleteOptions) -> tuple[Entry, bool]:
+    if call.name in IMMORTAL:
+        raise call.forbidden(call.name, "this namespace may not be deleted")
+    if options.dry_run or call.request.dry_run:
+        return await remove(call, options)
+    call.backend.closing.add(call.name)
+    try:
+        return await remove(call, options)
+    finally:
+        call.backend.closing.discard(call.name)
 
 
 async def remove(call: Call, options: DeleteOptions) -> tuple[Entry, bool]:

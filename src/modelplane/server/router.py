@@ -8,12 +8,14 @@ from typing import Final
 from modelplane.errors import Refusal
 from modelplane.server import access, authz, deleting, patching, reading, refusals, subresources, watching, writing
 from modelplane.server.apidocs import ApiDocs
-from modelplane.server.call import Answer, Backend, Call, Stream, rendered
+from modelplane.server.behaviours import behaviour_of
+from modelplane.server.call import Answer, Backend, Call, Stream, rendered, storage
 from modelplane.server.discovery import Discovery, version
 from modelplane.server.objects import encode
 from modelplane.server.request import Media, Request, negotiate
 from modelplane.server.resource import ResourceType
 
+_WRITES: Final = frozenset({"POST", "PUT", "PATCH"})
 HEALTH: Final = ("/healthz", "/livez", "/readyz")
 
 
@@ -89,6 +91,9 @@ class Router:
         verb = _COLLECTION.get(request.method) if not name else _OBJECT.get(request.method)
         if verb is None or (target.verb == "deletecollection" and target.verb not in type_.verbs):
             raise _not_allowed(type_, target.verb)
+        if request.method in _WRITES and behaviour_of(storage(type_)).serial:
+            async with self._backend.turn:
+                return await verb(call)
         return await verb(call)
 
 

@@ -33,6 +33,13 @@ CREATE TABLE IF NOT EXISTS changes (
   change INTEGER NOT NULL, body BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 """
+PRAGMAS: Final = (
+    "journal_mode=WAL",
+    "synchronous=FULL",
+    "fullfsync=ON",
+    "wal_autocheckpoint=2000",
+    "cache_size=-2000",
+)
 LOG: Final = logging.getLogger(__name__)
 BATCH: Final = 256
 LOG_EVENTS: Final = 4096
@@ -54,6 +61,10 @@ class Compacted(ModelplaneError):
 
 class StoreInUse(PermanentError):
     """Another process has the data directory open."""
+
+
+class StoreDamaged(PermanentError):
+    """The files of the data directory are not what a store left there."""
 
 
 class Key(NamedTuple):
@@ -177,16 +188,6 @@ class Store:
             raise StoreInUse(
                 f"{directory} is in use by another API server; stop it or choose another --data-dir"
             ) from error
-        self._database = sqlite3.connect(directory / "store.db", isolation_level=None, check_same_thread=False)
-        for pragma in (
-            "journal_mode=WAL",
-            "synchronous=FULL",
-            "fullfsync=ON",
-            "wal_autocheckpoint=2000",
-            "cache_size=-2000",
-        ):
-            self._database.execute(f"PRAGMA {pragma}")
-        self._database.executescript(SCHEMA)
         self._shelves: dict[str, _Shelf] = {}
         self._subscriptions: dict[str, set[Subscription]] = {}
         self._listeners: dict[str, list[Callable[[Event], None]]] = {}
@@ -194,7 +195,19 @@ class Store:
         self._log_bytes = 0
         self._floor = 0
         self.revision = 0
-        self._load()
+        try:
+            self._database = sqlite3.connect(directory / "store.db", isolation_level=None, check_same_thread=False)
+            for pragma in PRAGMAS:
+                self._database.execute(f"PRAGMA {pragma}")
+            self._database.executescript(SCHEMA)
+            self._load()
+        except (sqlite3.Error, TypeError, ValueError) as error:
+            self._lock.close()
+            raise StoreDamaged(
+                f"{directory / 'store.db'} cannot be read: {error}. If the disk is full or the file not writable, mend that; "
+                "else stop here and put back a copy of store.db, store.db-wal and store.db-shm, or move the three away to "
+                "start with nothing"
+            ) from error
         self._heads = {key: e.revision for shelf in self._shelves.values() for key, e in shelf.entries.items()}
         self._next = self.revision + 1
         self._queue: queue.SimpleQueue[_Write | None] = queue.SimpleQueue()
@@ -203,7 +216,7 @@ class Store:
 
     @classmethod
     def open(cls, directory: Path) -> Store:
-        """Raises StoreInUse when another process serves the same directory."""
+        """Raises StoreInUse when another process serves the same directory, StoreDamaged when its files are none of ours."""
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         return cls(directory)
 

@@ -7,6 +7,7 @@ certificates is large, so it runs in a child process that ends.
 from __future__ import annotations
 
 import ipaddress
+import ssl
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -32,14 +33,30 @@ _USAGES: Final = (
 
 
 def ensure_certificates(directory: Path, hosts: Sequence[str]) -> None:
-    """Make ``ca.crt``, ``ca.key``, ``serving.crt`` and ``serving.key`` where they are missing."""
+    """Make ``ca.crt``, ``ca.key``, ``serving.crt`` and ``serving.key`` where they are missing.
+
+    Raises PermanentError for files that are there and no certificates.
+    """
     if all((directory / name).exists() for name in ("ca.crt", "serving.crt", "serving.key")):
+        _check(directory)
         return
     made = subprocess.run(
         [sys.executable, "-m", __name__, str(directory), *hosts], capture_output=True, text=True, check=False
     )
     if made.returncode != 0:
         raise PermanentError(f"cannot make certificates in {directory}: {made.stderr.strip()[-500:]}")
+
+
+def _check(directory: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(directory / "serving.crt", directory / "serving.key")
+        context.load_verify_locations(directory / "ca.crt")
+    except (ssl.SSLError, OSError) as error:
+        raise PermanentError(
+            f"the certificates in {directory} cannot be read: {error}. Put back copies of ca.crt, serving.crt and "
+            "serving.key, or move them and ca.key away: new ones are made, and clients need the new admin.kubeconfig"
+        ) from error
 
 
 def make_certificates(directory: Path, hosts: Sequence[str]) -> None:

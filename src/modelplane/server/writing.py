@@ -133,7 +133,7 @@ async def require_namespace(call: Call, name: str) -> None:
     entry = call.backend.store.get(Key("namespaces", "", call.namespace))
     if entry is None:
         raise refusals.not_found("namespaces", "", call.namespace)
-    if metadata_of(entry).deletion_timestamp:
+    if metadata_of(entry).deletion_timestamp or call.namespace in call.backend.closing:
         text = f"namespace {call.namespace} is being terminated"
         causes: list[Object] = [{"reason": "NamespaceTerminating", "message": text, "field": "metadata.namespace"}]
         why = f"unable to create new content in namespace {call.namespace} because it is being terminated"

@@ -23,6 +23,8 @@ class Behaviour:
 
     graceful: bool = False
     """Whether its objects may linger when they are deleted, until whoever runs them removes them."""
+    serial: bool = False
+    """Whether its writes wait for each other, because each takes something that no other may have."""
     unconditional: bool = True
     """Whether a PUT may leave out the resource version and so overwrite whatever is there."""
     unenforced: str = ""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from modelplane.api.meta import Object
+from modelplane.errors import Refusal
+from modelplane.server import refusals
 from modelplane.server.behaviours.behaviour import Behaviour
 from modelplane.server.objects import read
 from modelplane.server.schema import ErrorType, FieldError
@@ -16,6 +18,8 @@ from modelplane.server.store import Store
 
 RANGE: Final = ipaddress.IPv4Network("10.96.0.0/16")
 NODE_PORTS: Final = range(30000, 32768)
+DRAWS: Final = 64
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,7 @@ class Services(Behaviour):
 
     returns_deleted: bool = True
     creates_on_update: bool = True
+    serial: bool = True
 
     def prepare_create(self, obj: Object, store: Store) -> None:
         obj["status"] = {"loadBalancer": {}}
@@ -72,6 +77,10 @@ def _keep_node_ports(spec: Object, before: Object) -> None:
 
 
 def _allocate(obj: Object, old: Object | None, store: Store) -> None:
+    """Draw what the service wants and has not. Raises a 422 when it asks for what another has, or what nobody may have.
+
+    Nothing else is written between the look at what is taken and the write: writes of services wait for each other.
+    """
     spec = obj.setdefault("spec", {})
     kind = spec.setdefault("type", "ClusterIP")
     if kind == "ExternalName":
@@ -79,13 +88,23 @@ def _allocate(obj: Object, old: Object | None, store: Store) -> None:
     wants_node_ports = kind == "NodePort" or (
         kind == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts", True)
     )
-    open_ports = [p for p in spec.get("ports") or () if wants_node_ports and not p.get("nodePort")]
-    if not spec.get("clusterIP") or open_ports:
-        used, used_ports = _taken(store)
+    ports = spec.get("ports") or []
+    open_ports = [port for port in ports if wants_node_ports and not port.get("nodePort")]
+    before = (old or {}).get("spec") or {}
+    asked = spec.get("clusterIP") not in (None, "", "None", before.get("clusterIP"))
+    kept = {port.get("nodePort") for port in before.get("ports") or ()}
+    asked_ports = [(at, port) for at, port in enumerate(ports) if port.get("nodePort") and port["nodePort"] not in kept]
+    if not spec.get("clusterIP") or open_ports or asked or asked_ports:
+        used, used_ports = _taken(store, obj["metadata"])
+        if asked:
+            _check_address(obj, used)
         if not spec.get("clusterIP"):
             spec["clusterIP"] = _free_address(used)
+        for at, port in asked_ports:
+            _check_port(obj, at, port["nodePort"], used_ports)
+        used_ports |= {port["nodePort"] for port in ports if port.get("nodePort")}
         for port in open_ports:
-            port["nodePort"] = next(p for p in random.sample(NODE_PORTS, len(NODE_PORTS)) if p not in used_ports)
+            port["nodePort"] = _free_port(used_ports)
             used_ports.add(port["nodePort"])
     spec.setdefault("clusterIPs", [spec["clusterIP"]])
     headless = spec["clusterIP"] == "None" and not spec.get("selector")
@@ -93,20 +112,63 @@ def _allocate(obj: Object, old: Object | None, store: Store) -> None:
     spec.setdefault("ipFamilyPolicy", "RequireDualStack" if headless and old is None else "SingleStack")
 
 
-def _taken(store: Store) -> tuple[set[str], set[int]]:
+def _taken(store: Store, own: Object) -> tuple[set[str], set[int]]:
+    """Addresses and node ports of all other services."""
     addresses: set[str] = set()
     ports: set[int] = set()
     for entry in store.scan("services"):
+        if (entry.key.namespace, entry.key.name) == (own.get("namespace"), own.get("name")):
+            continue
         spec = read(entry).get("spec") or {}
         addresses.add(spec.get("clusterIP", ""))
         ports.update(port["nodePort"] for port in spec.get("ports") or () if port.get("nodePort"))
     return addresses, ports
 
 
+def _check_address(obj: Object, used: set[str]) -> None:
+    address = obj["spec"]["clusterIP"]
+    try:
+        inside = ipaddress.ip_address(address) in RANGE
+    except ValueError:
+        return  # the schema says so
+    why = "" if address not in used else "provided IP is already allocated"
+    if not inside:
+        why = f"the provided IP ({address}) is not in the valid range. The range of valid IPs is {RANGE}"
+    if why:
+        shown = f'["{address}"]'
+        raise _refused(obj, "spec.clusterIPs", f"Invalid value: {shown}: failed to allocate IP {address}: {why}")
+
+
+def _check_port(obj: Object, at: int, port: int, used: set[int]) -> None:
+    why = "" if port not in used else "provided port is already allocated"
+    if port not in NODE_PORTS:
+        last = NODE_PORTS.stop - 1
+        why = f"provided port is not in the valid range. The range of valid ports is {NODE_PORTS.start}-{last}"
+    if why:
+        raise _refused(obj, f"spec.ports[{at}].nodePort", f"Invalid value: {port}: {why}")
+
+
+def _refused(obj: Object, path: str, why: str) -> Refusal:
+    return refusals.invalid_field("Service", "", obj["metadata"].get("name", ""), path, why)
+
+
 def _free_address(used: set[str]) -> str:
     # The first addresses are kept for well-known services, as the lower band of a real allocator is.
-    first = int(RANGE.network_address) + 257
-    while True:
-        address = str(ipaddress.IPv4Address(random.randrange(first, int(RANGE.broadcast_address))))
+    first, last = int(RANGE.network_address) + 257, int(RANGE.broadcast_address)
+    for _ in range(DRAWS):
+        address = str(ipaddress.IPv4Address(random.randrange(first, last)))
         if address not in used:
             return address
+    free = (str(ipaddress.IPv4Address(number)) for number in range(first, last))
+    return _first(free, used, f"no address of {RANGE} is free; delete services that nobody needs")
+
+
+def _free_port(used: set[int]) -> int:
+    return _first(random.sample(NODE_PORTS, len(NODE_PORTS)), used, "no node port is free; delete services")
+
+
+def _first(drawn: Iterable[_T], used: set[_T], without: str) -> _T:
+    for one in drawn:
+        if one not in used:
+            return one
+    raise refusals.internal(without)
