@@ -22,7 +22,7 @@ from modelplane.api.meta import GVK, Object, condition_of
 from modelplane.errors import ApiError, NotFound
 from modelplane.kube import Client, Kubeconfig
 
-pytest.importorskip("uvicorn", reason="the embedded API server needs the extra `local`")
+pytest.importorskip("uvloop", reason="the embedded API server needs the extra `local`")
 
 from modelplane.server.testing import ServerProcess, start_server
 

@@ -63,7 +63,7 @@ class Operator:
 @pytest.fixture(scope="module")
 def control(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The data directory: admin.kubeconfig, and operator.kubeconfig with the rights of rbac.yaml and no more."""
-    pytest.importorskip("uvicorn", reason="the embedded API server needs the extra `local`")
+    pytest.importorskip("uvloop", reason="the embedded API server needs the extra `local`")
     from modelplane.server.testing import start_server
 
     directory = tmp_path_factory.mktemp("control")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
+import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,6 +51,17 @@ def _runner() -> Callable[[Coroutine[None, None, None]], None]:
     return uvloop.run
 
 
+def _settle() -> None:
+    """What is there now stays: the collector need not look at it again, and requests make few cycles for it to find.
+
+    The writer's thread needs Python's lock for moments only, and gets it within one millisecond instead of five.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
+    sys.setswitchinterval(0.001)
+
+
 async def _serve(options: Options) -> None:
     from modelplane.server.app import start
 
@@ -57,6 +70,7 @@ async def _serve(options: Options) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     server = await start(options)
+    _settle()
     click.echo(f"ready: {server.url} kubeconfig={server.kubeconfig}")
     await stop.wait()
     await server.stop()

@@ -7,31 +7,25 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
-from typing import Final
-
-import uvicorn
 
 from modelplane.api.meta import GVK
 from modelplane.errors import PermanentError
 from modelplane.server import bootstrap, custom, expiry
 from modelplane.server.admission import Admission, Review
-from modelplane.server.asgi import Application
+from modelplane.server.application import Application
 from modelplane.server.authn import Authenticator, keep_secret, read_token_file, write_secretly
 from modelplane.server.authz import Authorizer
 from modelplane.server.builtin import resource_types
 from modelplane.server.call import Backend
+from modelplane.server.connection import Connections
 from modelplane.server.registry import Registry
 from modelplane.server.reviews import REVIEWS
 from modelplane.server.store import Store
 from modelplane.server.tls import ensure_certificates
-
-GRACE_SECONDS: Final = 1
 
 
 @dataclass(frozen=True)
@@ -50,17 +44,6 @@ class Options:
     """What schemas cannot say, by kind; those of the project's own kinds if nothing else is given."""
 
 
-class _Uvicorn(uvicorn.Server):
-    """Leaves the signals to whoever owns the process."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        return None
-
-
 class ApiServer:
     """A running server; made by `start`."""
 
@@ -68,7 +51,7 @@ class ApiServer:
         self,
         backend: Backend,
         definitions: custom.Definitions,
-        http: _Uvicorn,
+        connections: Connections,
         listener: socket.socket,
         options: Options,
     ) -> None:
@@ -79,24 +62,14 @@ class ApiServer:
         host = f"[{host}]" if ":" in host else host
         self.url = f"https://{host}:{self.port}"
         self.kubeconfig = options.data_dir / "admin.kubeconfig"
-        self._http = http
+        self._connections = connections
         self._sweeping = asyncio.create_task(expiry.sweep_forever(backend.store))
-        self._serving = asyncio.create_task(http.serve(sockets=[listener]))
-
-    async def ready(self) -> None:
-        """Return when requests are answered."""
-        while not self._http.started:
-            if self._serving.done():
-                self._serving.result()
-                raise PermanentError("the HTTP server ended before it was ready")
-            await asyncio.sleep(0.005)
 
     async def stop(self) -> None:
         """End open watches, finish what runs, write what is queued."""
         self.backend.stopping = True
         self.backend.store.wake_all()
-        self._http.should_exit = True
-        await self._serving
+        await self._connections.stop()
         self._sweeping.cancel()
         await asyncio.gather(self._sweeping, return_exceptions=True)
         await self._definitions.stop()
@@ -128,22 +101,9 @@ async def start(options: Options) -> ApiServer:
     except BaseException:
         await store.close()
         raise
-    config = uvicorn.Config(
-        Application(backend),
-        http="httptools",
-        ws="none",
-        lifespan="off",
-        loop="none",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        ssl_certfile=str(directory / "serving.crt"),
-        ssl_keyfile=str(directory / "serving.key"),
-        timeout_graceful_shutdown=GRACE_SECONDS,
-        timeout_keep_alive=120,
-    )
-    server = ApiServer(backend, definitions, _Uvicorn(config), listener, options)
-    await server.ready()
+    connections = Connections(Application(backend))
+    await connections.listen(listener, directory / "serving.crt", directory / "serving.key")
+    server = ApiServer(backend, definitions, connections, listener, options)
     write_secretly(server.kubeconfig, kubeconfig(server.url, (directory / "ca.crt").read_bytes(), token))
     return server
 

@@ -6,6 +6,7 @@ only needs labels, owner or a few fields of a stored body reads `Facts`, which i
 
 from __future__ import annotations
 
+import os
 import random
 import uuid
 from datetime import UTC, datetime
@@ -92,7 +93,9 @@ def now() -> str:
 
 
 def new_uid() -> str:
-    return str(uuid.uuid4())
+    """A random UUID (version 4)."""
+    text = os.urandom(16).hex()
+    return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{'89ab'[int(text[16], 16) & 3]}{text[17:20]}-{text[20:]}"
 
 
 def generate_name(base: str) -> str:

@@ -1,10 +1,11 @@
 """A revisioned key-value store over SQLite: what an acknowledged write means, in one file.
 
 One writer thread owns the database and decides every compare-and-swap; it drains its queue into one transaction
-(group commit) and answers only after COMMIT with ``synchronous=FULL``, so an acknowledged write is on disk. Reads come
-from memory and are made of bytes that nobody changes; memory follows the commits in revision order. A bounded log of
-changes lets a watch resume, also after a restart, and lets a list page read a past revision. The store knows nothing
-of Kubernetes: a resource is a string, a body is bytes, and the writer splices the revision in where the caller asks.
+(group commit) and answers only after its commit with ``synchronous=FULL``, so an acknowledged write is on disk. The transaction is
+a single INSERT into the log of changes, and triggers do the rest: SQLite works and waits for the disk without Python's lock, while
+the event loop prepares the next batch. Reads come from memory and are made of bytes that nobody changes; memory follows the commits
+in revision order. The bounded log lets a watch resume, also after a restart, and lets a list page read a past revision. The store
+knows nothing of Kubernetes: a resource is a string, a body is bytes, and the writer splices the revision in where the caller asks.
 """
 
 from __future__ import annotations
@@ -24,14 +25,26 @@ from typing import Final, NamedTuple
 
 from modelplane.errors import ModelplaneError, PermanentError
 
-SCHEMA: Final = """
+BATCH: Final = 256
+LOG_EVENTS: Final = 4096
+LOG_BYTES: Final = 8 << 20
+SUBSCRIPTION_BACKLOG: Final = 10_000
+SCHEMA: Final = f"""
 CREATE TABLE IF NOT EXISTS objects (
   resource TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL, revision INTEGER NOT NULL, body BLOB NOT NULL,
   PRIMARY KEY (resource, namespace, name)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS changes (
   revision INTEGER PRIMARY KEY, resource TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
   change INTEGER NOT NULL, body BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TRIGGER IF NOT EXISTS kept AFTER INSERT ON changes WHEN NEW.change <> 2 BEGIN
+  INSERT OR REPLACE INTO objects VALUES (NEW.resource, NEW.namespace, NEW.name, NEW.revision, NEW.body);
+END;
+CREATE TRIGGER IF NOT EXISTS gone AFTER INSERT ON changes WHEN NEW.change = 2 BEGIN
+  DELETE FROM objects WHERE resource = NEW.resource AND namespace = NEW.namespace AND name = NEW.name;
+END;
+CREATE TRIGGER IF NOT EXISTS forgotten AFTER INSERT ON changes WHEN NEW.revision % 512 = 0 BEGIN
+  DELETE FROM changes WHERE revision <= NEW.revision - {LOG_EVENTS};
+END;
 """
 PRAGMAS: Final = (
     "journal_mode=WAL",
@@ -41,10 +54,16 @@ PRAGMAS: Final = (
     "cache_size=-2000",
 )
 LOG: Final = logging.getLogger(__name__)
-BATCH: Final = 256
-LOG_EVENTS: Final = 4096
-LOG_BYTES: Final = 8 << 20
-SUBSCRIPTION_BACKLOG: Final = 10_000
+
+
+def _insertion(rows: int) -> str:
+    """One statement for so many changes; those whose revision is null are left out."""
+    values = ", ".join(["(?, ?, ?, ?, ?, ?)"] * rows)
+    return f"INSERT INTO changes SELECT * FROM (VALUES {values}) WHERE column1 IS NOT NULL"
+
+
+_INSERTIONS: Final = {rows: _insertion(rows) for rows in (1, 4, 16, 64, BATCH)}
+_NO_ROW: Final = (None,) * 6
 
 
 class KeyExists(ModelplaneError):
@@ -226,9 +245,9 @@ class Store:
         ):
             key = Key(resource, namespace, name)
             self._shelf(resource).entries[key] = Entry(key, body, revision)
-        counters = dict(self._database.execute("SELECT name, value FROM counters"))
-        self.revision = counters.get("revision", 0)
-        self._floor = counters.get("floor", 0)
+        ((oldest, newest),) = self._database.execute("SELECT min(revision), max(revision) FROM changes")
+        self.revision = newest or 0
+        self._floor = (oldest or 1) - 1
         last: dict[Key, Entry] = {}
         for revision, resource, namespace, name, change, body in self._database.execute(
             "SELECT revision, resource, namespace, name, change, body FROM changes ORDER BY revision"
@@ -359,9 +378,9 @@ class Store:
     def _commit(self, batch: list[_Write]) -> None:
         outcomes: list[tuple[_Write, Entry | ModelplaneError]] = []
         undo: list[tuple[Key, int | None]] = []
+        rows: list[object] = []
         first = self._next
         try:
-            self._database.execute("BEGIN IMMEDIATE")
             for write in batch:
                 head = self._heads.get(write.key)
                 if write.change is Change.ADDED and head is not None:
@@ -370,15 +389,14 @@ class Store:
                     outcomes.append((write, StaleRevision(f"{write.key.name} is not at revision {write.expected}")))
                 else:
                     undo.append((write.key, head))
-                    outcomes.append((write, self._record(write)))
-            if self._next != first:
-                self._count("revision", self._next - 1)
-                if (self._next - 1) // 512 != (first - 1) // 512:
-                    self._compact()
-            self._database.execute("COMMIT")
+                    entry = self._decided(write)
+                    rows += (entry.revision, *entry.key, int(write.change), entry.body)
+                    outcomes.append((write, entry))
+            if undo:
+                size = next(size for size in _INSERTIONS if size >= len(undo))
+                rows += _NO_ROW * (size - len(undo))
+                self._database.execute(_INSERTIONS[size], rows)
         except Exception as error:  # whatever it is, the writer lives on and nobody waits in vain
-            if self._database.in_transaction:
-                self._database.execute("ROLLBACK")
             for key, head in reversed(undo):
                 if head is None:
                     self._heads.pop(key, None)
@@ -389,30 +407,15 @@ class Store:
             outcomes = [(write, failure) for write in batch]
         self._loop.call_soon_threadsafe(self._committed, outcomes)
 
-    def _record(self, write: _Write) -> Entry:
+    def _decided(self, write: _Write) -> Entry:
+        """What a write leaves, at the next revision."""
         revision = self._next
         self._next += 1
-        key = write.key
-        body = b"%b%d%b" % (write.draft.head, revision, write.draft.tail)
         if write.change is Change.DELETED:
-            del self._heads[key]
-            self._database.execute("DELETE FROM objects WHERE resource=? AND namespace=? AND name=?", key)
+            del self._heads[write.key]
         else:
-            self._heads[key] = revision
-            self._database.execute("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?)", (*key, revision, body))
-        self._database.execute(
-            "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?)", (revision, *key, int(write.change), body)
-        )
-        return Entry(key, body, revision)
-
-    def _count(self, name: str, value: int) -> None:
-        self._database.execute("INSERT OR REPLACE INTO counters VALUES (?, ?)", (name, value))
-
-    def _compact(self) -> None:
-        floor = self._next - 1 - LOG_EVENTS
-        if floor > 0:
-            self._database.execute("DELETE FROM changes WHERE revision <= ?", (floor,))
-            self._count("floor", floor)
+            self._heads[write.key] = revision
+        return Entry(write.key, b"%b%d%b" % (write.draft.head, revision, write.draft.tail), revision)
 
     def _committed(self, outcomes: list[tuple[_Write, Entry | ModelplaneError]]) -> None:
         for write, outcome in outcomes:

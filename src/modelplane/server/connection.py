@@ -1,0 +1,296 @@
+"""HTTP/1.1 in and out: one connection of a client, and all of them together.
+
+Written for one purpose, so that a request costs little: llhttp reads, a task answers, and head and body leave in one
+write. Requests of a connection are answered one after the other; what a client sends ahead waits. A body is read whole
+before it is looked at, and kept only as far as any object may be long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http
+import logging
+import re
+import ssl
+import time
+from collections import deque
+from email.utils import formatdate
+from pathlib import Path
+from socket import socket
+from typing import Final, cast
+
+import httptools
+
+from modelplane.server.application import Application
+from modelplane.server.call import Answer, Stream
+from modelplane.server.objects import new_uid
+from modelplane.server.request import MAX_BODY
+
+LOG: Final = logging.getLogger(__name__)
+IDLE_SECONDS: Final = 120.0
+GRACE_SECONDS: Final = 1.0
+_PHRASES: Final = {status.value: status.phrase for status in http.HTTPStatus}
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_BROKEN: Final = b"Invalid HTTP request received."
+
+
+class _Exchange:
+    """One request while it is read."""
+
+    __slots__ = ("body", "headers", "keep_alive", "method", "size", "url", "version")
+
+    def __init__(self) -> None:
+        self.method = ""
+        self.url = b""
+        self.version = ""
+        self.keep_alive = True
+        self.headers: list[tuple[str, str]] = []
+        self.body: list[bytes] = []
+        self.size = 0
+
+
+class Connection(asyncio.Protocol):
+    """Reads requests of one client, and writes the answers of the application."""
+
+    def __init__(self, application: Application, every: Connections) -> None:
+        self._application = application
+        self._every = every
+        self._loop = asyncio.get_running_loop()
+        self._parser = httptools.HttpRequestParser(self)
+        self._transport: asyncio.Transport
+        self._reading = _Exchange()
+        self._waiting: deque[_Exchange] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._streaming = False
+        self._closing = False
+        self._writable: asyncio.Future[None] | None = None
+        self.used = self._loop.time()
+        """When the last request or answer passed."""
+
+    @property
+    def idle(self) -> bool:
+        return self._task is None
+
+    def close(self) -> None:
+        """Close now, or after the answer that is on its way."""
+        self._closing = True
+        if self.idle:
+            self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    # What the event loop tells.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._every.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._every.lost(self)
+        self._closing = True
+        self._waiting.clear()
+        self.resume_writing()
+        if self._task is not None and self._streaming:
+            self._task.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._closing = True  # an answer that refuses, and then the end: nothing here speaks another protocol
+        except httptools.HttpParserError:
+            self._closing = True
+            if self.idle:
+                self._write(_head(400, "text/plain; charset=utf-8", len(_BROKEN), "connection: close\r\n") + _BROKEN)
+                self._transport.close()
+
+    def pause_writing(self) -> None:
+        self._writable = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
+        self._writable = None
+
+    # What the parser tells.
+
+    def on_message_begin(self) -> None:
+        self._reading = _Exchange()
+
+    def on_url(self, url: bytes) -> None:
+        self._reading.url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._reading.headers.append((name.decode("latin-1").lower(), value.decode("latin-1")))
+
+    def on_headers_complete(self) -> None:
+        exchange = self._reading
+        exchange.method = self._parser.get_method().decode("latin-1")
+        exchange.version = self._parser.get_http_version()
+        exchange.keep_alive = self._parser.should_keep_alive()
+        if self.idle and ("expect", "100-continue") in exchange.headers:
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def on_body(self, body: bytes) -> None:
+        exchange = self._reading
+        exchange.size += len(body)
+        if exchange.size <= MAX_BODY or exchange.size - len(body) <= MAX_BODY:
+            exchange.body.append(body)
+
+    def on_message_complete(self) -> None:
+        if self._task is None:
+            self._start(self._reading)
+        else:
+            self._waiting.append(self._reading)
+            self._transport.pause_reading()
+
+    # Answering.
+
+    def _start(self, exchange: _Exchange) -> None:
+        self._task = self._loop.create_task(self._answer(exchange))
+
+    async def _answer(self, exchange: _Exchange) -> None:
+        try:
+            url = exchange.url.decode("latin-1")
+            body = exchange.body[0] if len(exchange.body) == 1 else b"".join(exchange.body)
+            found, warnings = await self._application.answer(exchange.method, url, exchange.headers, body)
+            keep_alive = exchange.keep_alive and not self._closing
+            extra = "".join([f'warning: 299 - "{_quotable(text)}"\r\n' for text in warnings])
+            if not keep_alive:
+                extra += "connection: close\r\n"
+            if isinstance(found, Stream):
+                await self._stream(found, exchange, extra)
+            else:
+                self._write(_whole(found, extra) + (found.body if exchange.method != "HEAD" else b""))
+                if self._writable is not None:
+                    await self._writable
+            if not keep_alive:
+                self._closing = True
+        finally:
+            self._done()
+
+    def _done(self) -> None:
+        self._task = None
+        self.used = self._loop.time()
+        if self._waiting:
+            self._start(self._waiting.popleft())
+        elif self._closing:
+            self._transport.close()
+            return
+        if not self._waiting:
+            self._transport.resume_reading()
+
+    async def _stream(self, stream: Stream, exchange: _Exchange, extra: str) -> None:
+        self._streaming = True
+        chunked = exchange.version != "1.0"
+        self._write(
+            _head(stream.code, stream.type, None, extra + ("transfer-encoding: chunked\r\n" if chunked else ""))
+        )
+        try:
+            async with contextlib.aclosing(stream.chunks) as chunks:  # type: ignore[type-var]
+                async for chunk in chunks:
+                    if self._writable is not None:
+                        await self._writable
+                    if exchange.method == "HEAD" or self._transport.is_closing():
+                        break
+                    if chunk:
+                        self._write(b"%x\r\n%b\r\n" % (len(chunk), chunk) if chunked else chunk)
+            if chunked and exchange.method != "HEAD":
+                self._write(b"0\r\n\r\n")
+            else:
+                self._closing = True
+        except Exception:  # the answer has begun: all that can be told is that it ends early
+            LOG.exception("%s %s ended early", exchange.method, exchange.url.decode("latin-1"))
+            self._closing = True
+        finally:
+            self._streaming = False
+
+    def _write(self, data: bytes) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
+
+class Connections:
+    """Every open connection of one listener."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+        self._open: set[Connection] = set()
+        self._none_open = asyncio.Event()
+        self._server: asyncio.Server | None = None
+        self._watching: asyncio.Task[None] | None = None
+
+    def opened(self, connection: Connection) -> None:
+        self._open.add(connection)
+
+    def lost(self, connection: Connection) -> None:
+        self._open.discard(connection)
+        if not self._open:
+            self._none_open.set()
+
+    async def listen(self, listener: socket, certificate: Path, key: Path) -> None:
+        """Accept from now on."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: Connection(self._application, self), sock=listener, ssl=context, backlog=1024
+        )
+        self._watching = loop.create_task(self._close_unused())
+
+    async def stop(self) -> None:
+        """Accept no more, let answers that are on their way pass, and cut off what is not done within the grace time."""
+        if self._server is None or self._watching is None:
+            return
+        self._server.close()
+        self._watching.cancel()
+        for connection in list(self._open):
+            connection.close()
+        if self._open:
+            self._none_open.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(GRACE_SECONDS):
+                    await self._none_open.wait()
+        for connection in list(self._open):
+            connection.abort()
+
+    async def _close_unused(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(IDLE_SECONDS / 4)
+            for connection in [one for one in self._open if one.idle and loop.time() - one.used > IDLE_SECONDS]:
+                connection.close()
+
+
+def _quotable(text: str) -> str:
+    plain = _CONTROL.sub(" ", text.replace("\\", "\\\\").replace('"', '\\"'))
+    return plain.encode("ascii", "backslashreplace").decode()
+
+
+def _whole(answer: Answer, extra: str) -> bytes:
+    for name, value in answer.headers.items():
+        extra += f"{name.lower()}: {_CONTROL.sub(' ', value)}\r\n"
+    return _head(answer.code, answer.type, len(answer.body), extra, cached="Cache-Control" in answer.headers)
+
+
+def _head(code: int, type_: str, length: int | None, extra: str, *, cached: bool = False) -> bytes:
+    """The status line and headers of an answer; ``extra`` are whole lines."""
+    control = "" if cached else "cache-control: no-cache, private\r\n"
+    size = "" if length is None else f"content-length: {length}\r\n"
+    return (
+        f"HTTP/1.1 {code} {_PHRASES.get(code, '')}\r\ndate: {_date()}\r\ncontent-type: {type_}\r\n{control}"
+        f"audit-id: {new_uid()}\r\n{size}{extra}\r\n"
+    ).encode("latin-1", "replace")
+
+
+_today: list[object] = [0, ""]
+
+
+def _date() -> str:
+    """The time as a header has it, made once a second."""
+    second = int(time.time())
+    if _today[0] != second:
+        _today[:] = second, formatdate(second, usegmt=True)
+    return str(_today[1])
