@@ -158,6 +158,7 @@ async def plane(
     bounds: Bounds | None = None,
     register: bool = True,
     period: float = 0.1,
+    given_charts: bool = False,
     **options: Any,
 ) -> AsyncIterator[Plane]:
     """A control plane over servers that the test has started."""
@@ -169,7 +170,7 @@ async def plane(
         await api.put(kubeconfig_secret("east", remote.kubeconfig_text()))
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(api.client())
-        caches = Caches(client, clock=clock, quiet=0.1)
+        caches = Caches(client, clock=clock, quiet=0.1, given_charts=given_charts)
         caches.control_plane = UID
         clusters = Clusters(caches, clock=clock, period=period)
         clusters.start()
@@ -180,7 +181,7 @@ async def plane(
             host=lambda: Host(control_plane_uid=UID, now=clock()),
             clock=clock,
             now=time.time,
-            charts=SimulatedCharts(clock),
+            charts=None if given_charts else SimulatedCharts(clock),
             bounds=bounds,
             **options,
         )

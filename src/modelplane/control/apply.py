@@ -17,16 +17,18 @@ import msgspec
 from modelplane.api.meta import GVK, Object
 from modelplane.compose.contract import Chart
 from modelplane.control.caches import Caches
-from modelplane.control.charts import DEPLOYED, DIGEST, SECRET, ChartInstaller, revision_of
+from modelplane.control.charts import DEPLOYED, DIGEST, ChartInstaller, command, revision_of
 from modelplane.control.ownership import OWNER, Owner, Ref, control_plane_of, owner_labels, owner_uid
 from modelplane.control.projection import body
 from modelplane.control.want import FIRST, NAMESPACE, Want, covers, digest
-from modelplane.errors import ApiError, Conflict, Invalid, NotFound, PermanentError, Unreachable
+from modelplane.errors import ApiError, Conflict, NotFound, PermanentError, Unreachable
 from modelplane.kube import Client
 
 PARALLEL: Final = 4
 """Requests at a time and cluster: each takes a connection, and a TLS handshake costs more than waiting for the next free one."""
 DIGEST_LENGTH: Final = 16
+ASKED: Final = "ChartMissing"
+"""Reason of the event that has the command for a chart that this host does not install."""
 
 
 class NameTaken(PermanentError):
@@ -47,6 +49,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     error: Exception | None = None
     installed: bool = False
     """A chart was installed or upgraded."""
+    asks: str = ""
+    """What a person is asked to run."""
 
 
 WORKLOADS: Final = frozenset({"apps", "batch", "leaderworkerset.x-k8s.io", "grove.io"})
@@ -200,15 +204,14 @@ class Applier:
         uid = owner_uid(found) if found is not None else None
         if uid is not None and uid != owner.uid and self._alive(uid):
             raise NameTaken(f"release {want.ref.name} belongs to somebody else; uninstall it, then it is made anew")
+        if self._charts is None:
+            if found is not None:
+                return Outcome(want=want, object=found)
+            where = want.chart.target or "the control cluster"
+            blocked = f"is not installed; the event {ASKED} has its command"
+            return Outcome(want=want, blocked=blocked, asks=f"run on {where}: {command(want.chart)}")
         if found is not None and found["metadata"]["labels"].get(DIGEST) == wanted:
             return Outcome(want=want, object=found)
-        if self._charts is None:
-            chart = want.chart
-            message = (
-                f"this host installs no charts; run helm install {chart.release} {chart.name} --repo {chart.repository} "
-                f"--version {chart.version} --namespace {chart.namespace}"
-            )
-            return Outcome(want=want, object=found, blocked=message)
         installed = await self._charts.install(client, want.chart, owner_labels(owner, want.key), wanted)
         return Outcome(want=want, object=found, changed=installed, installed=installed)
 
@@ -217,18 +220,18 @@ class Applier:
         return self._charts.note(charts) if self._charts is not None and charts else ""
 
     async def remove_chart(self, owner: Owner, ref: Ref) -> None:
-        """Uninstall a release of this owner."""
+        """Uninstall a release of this owner. One that a person installed is that person's, and stays."""
+        if self._charts is None:
+            return
         client = self._caches.client(ref.target)
-        if client is None or self._charts is None:
-            raise Invalid(
-                f"{ref}: this host installs no charts; run helm uninstall {ref.name} --namespace {ref.namespace}"
-            )
+        if client is None:
+            raise Unreachable(f"{ref}: its cluster has no client yet")
         await self._charts.uninstall(client, ref.namespace, ref.name, {OWNER: owner.uid})
 
 
 def release_secret(caches: Caches, ref: Ref) -> Object | None:
-    """The newest deployed revision of a release of ours."""
-    watch = caches.children_of(ref.target, SECRET)
+    """The newest deployed revision of a release of ours, or of anybody where charts are given."""
+    watch = caches.watch_of(ref)
     revisions = [
         secret
         for secret in watch.labelled("name", ref.name)

@@ -17,7 +17,7 @@ import msgspec
 
 from modelplane.api.meta import GVK, SYSTEM_NAMESPACE, Key, Object
 from modelplane.compose.contract import Absent, Answer, Found, FoundAll, Pending, Read, Unavailable
-from modelplane.control.charts import RELEASE, SECRET
+from modelplane.control.charts import RELEASE, SECRET, revisions_of
 from modelplane.control.index import Place, selects
 from modelplane.control.ownership import CONTROL_PLANE, NARROW, Ref, owner_uid
 from modelplane.errors import Forbidden, NotFound, Unauthorized
@@ -97,14 +97,18 @@ Fresh: TypeAlias = Callable[[str | None, GVK | None], None]
 
 
 class Caches:
-    """``changed`` hears of every object, ``fresh`` when a cache became ready, was lost or came back. ``clock`` gives RFC 3339."""
+    """``changed`` hears of every object, ``fresh`` when a cache became ready, was lost or came back. ``clock`` gives RFC 3339;
+    ``given_charts``: whoever installs charts is not us, so releases are looked for by Helm's marks instead of ours."""
 
-    def __init__(self, client: Client, *, clock: Callable[[], str], quiet: float = 2.0) -> None:
+    def __init__(
+        self, client: Client, *, clock: Callable[[], str], quiet: float = 2.0, given_charts: bool = False
+    ) -> None:
         self._clients: dict[str | None, Client | None] = {None: client}
         self._lost: dict[str, Unavailable] = {}
         self._watches: dict[Slot, Watch] = {}
         self._clock = clock
         self._quiet = quiet
+        self._given_charts = given_charts
         self._changed: list[Changed] = []
         self._fresh: list[Fresh] = []
         self.control_plane = ""
@@ -187,7 +191,10 @@ class Caches:
         # A cluster without credential has a cache too: it starts when the credential comes.
         stand_in = client if client is not None else self._clients[None]
         assert stand_in is not None
-        informer = Informer(stand_in, kind, scope.namespace, dict(scope.labels) or None, fields, quiet=self._quiet)
+        labels = dict(scope.labels) or None
+        # What a release is made of may be a megabyte, and nobody here looks at it.
+        without = ("data",) if kind == SECRET and labels is not None and "owner" in labels else ()
+        informer = Informer(stand_in, kind, scope.namespace, labels, fields, quiet=self._quiet, without=without)
         watch = self._watches[slot] = Watch(slot, informer)
 
         def changed(old: Object | None, new: Object | None) -> None:
@@ -285,8 +292,14 @@ class Caches:
             return self.watch(None, kind)
         return self.watch(cluster, kind, Scope(labels=((CONTROL_PLANE, self.control_plane),)))
 
+    def watch_of(self, ref: Ref) -> Watch:
+        """The cache that shows one child. A release that a person installed has Helm's marks alone."""
+        if ref.gvk == RELEASE and self._given_charts:
+            return self.watch(ref.target, SECRET, Scope(ref.namespace, labels=tuple(revisions_of(ref.name).items())))
+        return self.children_of(ref.target, ref.gvk)
+
     def child(self, ref: Ref) -> Object | None:
-        return self.children_of(ref.target, ref.gvk).informer.get(Key(ref.namespace, ref.name))
+        return self.watch_of(ref).informer.get(Key(ref.namespace, ref.name))
 
     def sees_all(self, ref: Ref) -> bool:
         """Whether `child` would show an object of anybody: the kind is watched whole, and the stream is up."""
@@ -297,7 +310,7 @@ class Caches:
         lost = self.lost(ref.target)
         if lost is not None:
             return lost.since or self._clock()
-        watch = self.children_of(ref.target, ref.gvk)
+        watch = self.watch_of(ref)
         return watch.failed_since if watch.informer.error is not None and ref.target is not None else None
 
     def settle(self, cluster: str | None, obj: Object) -> None:

@@ -1,4 +1,4 @@
-"""Helm releases that a stack wants: the port for installing them, and the stand-in of simulated clusters.
+"""Helm releases that a stack wants: the port for installing them, the stand-in of simulated clusters, and the command for a person.
 
 A simulated cluster has the controllers of the known charts built in, so there is nothing to install. The stand-in makes what a user
 of Helm would look for, the namespace and the release Secret in Helm's own encoding, and says in a note that this is all.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import gzip
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
@@ -118,6 +119,39 @@ class SimulatedCharts:
             },
             "data": {"release": encode(release_document(chart, revision, self._clock()))},
         }
+
+
+def revisions_of(release: str) -> dict[str, str]:
+    """The labels by which Helm finds the revisions of a release, whoever installed it."""
+    return {"owner": "helm", "name": release}
+
+
+def release_of(secret: Object, cluster: str | None) -> Ref | None:
+    """The release that a Secret is a revision of; None for a Secret that is none."""
+    metadata = secret["metadata"]
+    labels = metadata.get("labels") or {}
+    if secret.get("kind") != SECRET.kind or labels.get("owner") != "helm" or not labels.get("name"):
+        return None
+    return Ref(cluster or "", RELEASE, metadata.get("namespace") or "", labels["name"])
+
+
+def command(chart: Chart) -> str:
+    """What a person runs to install the chart as it is wanted, or to bring an older one up to it."""
+    source = (
+        f"{chart.repository}/{chart.name}"
+        if chart.repository.startswith("oci://")
+        else f"{chart.name} --repo {chart.repository}"
+    )
+    values = [
+        f"--set-json {shlex.quote(f'{name}={orjson.dumps(value).decode()}')}" for name, value in chart.values.items()
+    ]
+    return " ".join(
+        [
+            f"helm upgrade --install {chart.release} {source} --version {chart.version}",
+            f"--namespace {chart.namespace} --create-namespace",
+            *values,
+        ]
+    )
 
 
 def revision_of(secret: Object) -> int:

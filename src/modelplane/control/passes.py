@@ -15,7 +15,7 @@ import msgspec
 from modelplane.api.meta import GVK, Condition, Key, Object, Status
 from modelplane.compose.contract import Child, Composer, Composition, Event, FoundAll, Host, Pending, Read
 from modelplane.control import conditions as say
-from modelplane.control.apply import Applier, Outcome
+from modelplane.control.apply import ASKED, Applier, Outcome
 from modelplane.control.book import Book
 from modelplane.control.caches import Caches
 from modelplane.control.charts import RELEASE
@@ -179,7 +179,7 @@ class Passes:
         return True
 
     def _watched(self, ref: Ref) -> Informer:
-        return self._caches.children_of(ref.target, ref.gvk).informer
+        return self._caches.watch_of(ref).informer
 
     # --- carry out -------------------------------------------------------------------------------------------------
 
@@ -269,6 +269,7 @@ class Passes:
         written = await self._write_status(subject, conditions, composition.status, complete=complete)
         note = self._applier.note([o.want.chart for o in outcomes if o.installed and o.want.chart is not None])
         notes = [Event(type="Normal", reason="ChartsInstalled", message=note[:1024])] if note else []
+        notes += [Event(type="Normal", reason=ASKED, message=o.asks) for o in outcomes if o.asks]
         failures = [Event(type="Warning", reason=say.ERROR, message=synced.message)] if errors else []
         self._recorder.record(written, [*composition.events, *notes, *failures])
 

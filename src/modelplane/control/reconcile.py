@@ -18,7 +18,7 @@ from modelplane.compose.contract import Composer, Host
 from modelplane.control.apply import Applier
 from modelplane.control.book import Book
 from modelplane.control.caches import Caches
-from modelplane.control.charts import RELEASE, SECRET, ChartInstaller
+from modelplane.control.charts import RELEASE, SECRET, ChartInstaller, release_of
 from modelplane.control.deletion import Bounds, Deletion
 from modelplane.control.events import Recorder
 from modelplane.control.index import Parent, Place
@@ -136,6 +136,10 @@ class Reconciler:
             self.queue.add(reader)
         if old is not None and new is not None and old.get("status") == new.get("status") and body(old) == body(new):
             return
+        release = release_of(obj, cluster)
+        if release is not None:
+            for holder in self._book.inventories.holders(release):
+                self.queue.add(holder)
         owner = self._book.parents.get(owner_uid(obj) or "")
         for holder in [owner] if owner is not None else self._book.inventories.holders(Ref.of(obj, cluster)):
             self.queue.add(holder)

@@ -30,7 +30,8 @@ INITIAL_LIMIT: Final = 20.0
 
 
 class Informer:
-    """Watch cache of one kind, in one namespace or all, under one selector. Objects lack ``metadata.managedFields``."""
+    """Watch cache of one kind, in one namespace or all, under one selector. Objects lack ``metadata.managedFields``, and the
+    top-level fields of ``without``."""
 
     def __init__(
         self,
@@ -42,8 +43,10 @@ class Informer:
         *,
         quiet: float = 2.0,
         backoff: Backoff | None = None,
+        without: Sequence[str] = (),
     ) -> None:
         self._client = client
+        self._without = without
         self._kind = resource
         self._namespace = namespace
         self._selectors: dict[str, str | None] = {"labelSelector": selector(labels), "fieldSelector": selector(fields)}
@@ -183,6 +186,8 @@ class Informer:
 
     def _put(self, key: Key, obj: Object) -> None:
         obj["metadata"].pop("managedFields", None)
+        for field in self._without:
+            obj.pop(field, None)
         old = self._objects.get(key)
         self._objects[key] = obj
         self._tell(old, obj)

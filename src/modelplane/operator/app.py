@@ -82,7 +82,7 @@ class Operator:
         self.metrics = Metrics(depth=lambda: self.reconciler.queue.depth, leading=self._leading)
         agent = f"modelplane-operator/{__version__}"
         self.client = Client(options.kubeconfig, user_agent=agent, observe=partial(self.metrics.answered, CONTROL))
-        self.caches = Caches(self.client, clock=clock)
+        self.caches = Caches(self.client, clock=clock, given_charts=not options.simulated_charts)
         self.clusters = Clusters(self.caches, clock=clock, user_agent=agent, observe=self.metrics.answered)
         self.probes = Probes(self.caches, self._wake)
         self.ledger = Ledger(self.caches, self.metrics.timed(plan), self._wake)
