@@ -62,9 +62,10 @@ kubernetes:
 
 # What the judge says. Without its binaries the tests skip and say what to run.
 KUBERNETES_CACHE = $(or $(MODELPLANE_KUBERNETES_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/modelplane/kubernetes)
+SUITE ?= tests/kubernetes tests/operator/test_chart.py
 conformance: export MODELPLANE_KUBERNETES ?= $(wildcard $(KUBERNETES_CACHE)/$(KUBERNETES))
 conformance: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 0 -q tests/kubernetes tests/api/test_real.py tests/operator/test_chart.py
+	$(BIN)/python -m pytest -n 0 -q $(SUITE)
 
 bench: bench-apply bench-plan bench-server
 

@@ -82,6 +82,10 @@ async def test_what_is_right_is_allowed_and_what_is_wrong_is_refused_with_field_
     assert (
         'spec.devices[0].attributes[9lives]: Invalid value: "9lives": the name' in said["response"]["status"]["message"]
     )
+    details = said["response"]["status"]["details"]
+    assert (details["kind"], details["group"], details["name"]) == ("InferenceClass", "modelplane.ai", "synthetic-gpu")
+    [cause] = details["causes"]
+    assert (cause["field"], cause["reason"]) == ("spec.devices[0].attributes[9lives]", "FieldValueInvalid")
 
 
 async def test_what_was_stored_before_the_rule_can_be_edited_elsewhere_and_deleted(post) -> None:  # type: ignore[no-untyped-def]

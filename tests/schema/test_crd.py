@@ -260,6 +260,51 @@ def test_an_object_is_pruned_and_judged_by_its_rules() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({}, []),
+        ({"spec": {"n": 3}, "status": {"n": 0}}, []),
+        ({"spec": {"n": -1}}, [".spec.n: Invalid value: -1: should be a non-negative integer"]),
+        ({"spec": {"n": 2**31}}, [".spec.n: Invalid value: 2147483648: should be less than or equal to 2147483647"]),
+        (
+            {"spec": {"n": "two"}, "status": {"n": 1.5}},
+            [
+                ".spec.n: Invalid value: 0: .spec.n accessor error: two is of the type string, expected int64",
+                ".status.n: Invalid value: 0: .status.n accessor error: 1.5 is of the type float64, expected int64",
+            ],
+        ),
+        (
+            {"spec": ["a", True]},
+            [
+                ".spec.n: Invalid value: 0: .spec.n accessor error: [a true] is of the type []interface {}, "
+                "expected map[string]interface{}"
+            ],
+        ),
+        (
+            {"status": {"text": {"a": 1}}},
+            [
+                '.status.text: Invalid value: "": .status.text accessor error: map[a:1] is of the type '
+                "map[string]interface {}, expected string"
+            ],
+        ),
+    ],
+)
+def test_counts_and_selector_of_a_scale_are_judged_beside_the_schema(fields: Object, told: list[str]) -> None:
+    loose = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    crd = widgets(properties={})
+    version = crd["spec"]["versions"][0]
+    version["schema"]["openAPIV3Schema"] = loose
+    version["subresources"]["scale"] = {
+        "specReplicasPath": ".spec.n",
+        "statusReplicasPath": ".status.n",
+        "labelSelectorPath": ".status.text",
+    }
+    (kind,) = resource_types(crd, ENGINE)
+    obj = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, **fields}
+    assert [str(error) for error in kind.schema.validate(obj)] == told
+
+
 def test_an_optional_old_self_is_none_on_create() -> None:
     rules = [
         {"rule": "!oldSelf.hasValue() || oldSelf.value().n == self.n", "optionalOldSelf": True, "message": "fixed"}

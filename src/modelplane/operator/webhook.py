@@ -18,7 +18,7 @@ import orjson
 
 from modelplane.api.meta import GVK, Object
 from modelplane.errors import PermanentError
-from modelplane.plan.cel.admission import complaints
+from modelplane.plan.cel.admission import Complaint, complaints
 
 log = logging.getLogger(__name__)
 
@@ -37,9 +37,7 @@ def review(asked: Object) -> Object:
     answer: Object = {"uid": request["uid"], "allowed": True}
     found = complaints(request["object"], request.get("oldObject")) if request.get("object") else []
     if found:
-        said = [
-            f"{one.path}: Invalid value: {json.dumps(one.value, ensure_ascii=False)}: {one.message}" for one in found
-        ]
+        said = [f"{one.path}: {_words(one)}" for one in found]
         kind = GVK.of(request["object"])
         name = request.get("name") or request["object"].get("metadata", {}).get("name", "")
         text = said[0] if len(said) == 1 else f"[{', '.join(said)}]"
@@ -48,8 +46,18 @@ def review(asked: Object) -> Object:
             "code": 422,
             "reason": "Invalid",
             "message": f'{kind.kind}.{kind.group} "{name}" is invalid: {text}',
+            "details": {"name": name, "group": kind.group, "kind": kind.kind, "causes": [_cause(one) for one in found]},
         }
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": answer}
+
+
+def _words(said: Complaint) -> str:
+    return f"Invalid value: {json.dumps(said.value, ensure_ascii=False)}: {said.message}"
+
+
+def _cause(said: Complaint) -> Object:
+    """kubectl shows the causes of a refusal, each with its field."""
+    return {"reason": "FieldValueInvalid", "message": _words(said), "field": said.path}
 
 
 class Webhook:

@@ -19,6 +19,7 @@ from modelplane.server.resource import ALL_VERBS, SCALE, STATUS_VERBS, Printer, 
 from modelplane.server.schema import ErrorType, FieldError, Schema, cost
 from modelplane.server.schema.node import Compiler
 from modelplane.server.schema.rules import RuleEngine, Rules
+from modelplane.server.schema.scales import scale_check
 
 NAMES_ACCEPTED: Final = "NamesAccepted"
 ESTABLISHED: Final = "Established"
@@ -55,7 +56,9 @@ def _resource_type(spec: Object, version: Object, engine: RuleEngine | None) -> 
         plural=names["plural"],
         singular=names.get("singular") or gvk.kind.lower(),
         namespaced=spec.get("scope") == "Namespaced",
-        load_schema=_schema_loader(source, engine, status="status" in subresources),
+        load_schema=_schema_loader(
+            source, engine, "status" in subresources, _scale(scale) if scale is not None else None
+        ),
         load_printer=_printer_loader(columns),
         load_source=source,
         list_kind=names.get("listKind") or f"{gvk.kind}List",
@@ -75,11 +78,14 @@ def _scale(scale: Object) -> ScalePaths:
     return ScalePaths(scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath") or "")
 
 
-def _schema_loader(source: Callable[[], Object], engine: RuleEngine | None, status: bool) -> Callable[[], Schema]:
+def _schema_loader(
+    source: Callable[[], Object], engine: RuleEngine | None, status: bool, scale: ScalePaths | None
+) -> Callable[[], Schema]:
     def load() -> Schema:
         node = Compiler().compile(source())
         rules = Rules(node, engine) if engine is not None else None
-        return Schema(node, object_meta(), rules=rules, status_subresource=status)
+        counts = scale_check(scale.spec, scale.status, scale.selector) if scale is not None else None
+        return Schema(node, object_meta(), rules=rules, status_subresource=status, scale=counts)
 
     return load
 

@@ -45,6 +45,7 @@ class Schema:
         name: NameRule = dns_subdomain,
         builtin: bool = False,
         status_subresource: bool = False,
+        scale: Callable[[Object], list[FieldError]] | None = None,
     ) -> None:
         self.node = node
         self.metadata = metadata
@@ -56,6 +57,7 @@ class Schema:
         self._check = check
         self._rules = rules
         self._name = name
+        self._scale = scale
 
     def prune(self, obj: Object) -> tuple[Object, list[str]]:
         """Without unknown fields, and the paths of those (``spec.foo``): warnings, or errors when strict."""
@@ -81,7 +83,7 @@ class Schema:
     def validate(self, obj: Object, old: Object | None = None) -> list[FieldError]:
         """Everything wrong with an object; on an update, ``old`` is the stored one. Expects it pruned and defaulted."""
         errors = metadata(obj, old, self._name, core=self.builtin and self.node.name != "CustomResourceDefinition")
-        structural = validate(self.node, obj, old)
+        structural = validate(self.node, obj, old, beside=self._scale(obj) if self._scale is not None else ())
         if self.builtin:
             structural = [error for error in structural if _judged(error)]
         errors += structural

@@ -17,10 +17,14 @@ from modelplane.server.schema.node import Compiler, Node
 _KINDS = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
-def validate(node: Node, value: object, old: object = None, path: str = "") -> list[FieldError]:
-    """Everything wrong with a value; ``old`` is the stored value at the same place, None when there is none."""
+def validate(
+    node: Node, value: object, old: object = None, path: str = "", beside: Sequence[FieldError] = ()
+) -> list[FieldError]:
+    """Everything wrong with a value; ``old`` is the stored value at the same place, None when there is none. What was found
+    ``beside`` the schema comes before keys that are there twice."""
     errors: list[FieldError] = []
     _value(node, value, old, path, errors)
+    errors += beside
     _lists(node, value, old, path, errors)
     return list({str(error): error for error in errors}.values()) if len(errors) > 1 else errors
 
