@@ -69,3 +69,44 @@ def test_a_deployment_that_is_not_placed_says_why() -> None:
     }
     shown = render(Snapshot(deployments=[deployment]))
     assert "ml-team/demo  2       1       1      PartiallyScheduled: 1 of 2 placed" in shown
+
+
+def test_what_has_no_place_is_counted_by_code_and_the_verb_that_explains_is_named() -> None:
+    refused = [{"cluster": f"c{number}", "code": "Full", "message": "x" * 900} for number in range(40)]
+    placed = {"cluster": "c0", "replica": "demo-1", "code": "Retained"}
+    deployment: Object = {
+        "metadata": {"name": "demo", "namespace": "ml-team"},
+        "spec": {"replicas": 3},
+        "status": {
+            "replicas": {"total": 1, "ready": 1},
+            "placement": [placed, *refused, {"cluster": "d", "code": "Tainted"}],
+            "conditions": [
+                {
+                    "type": "ReplicasScheduled",
+                    "status": "False",
+                    "reason": "PartiallyScheduled",
+                    "message": "1 of 3 replicas placed; 2 without a place: " + "x" * 900,
+                }
+            ],
+        },
+    }
+    (row,) = (line for line in render(Snapshot(deployments=[deployment])).splitlines() if "ml-team/demo" in line)
+    assert row.endswith(
+        "PartiallyScheduled: 2 without a place (clusters: 40 Full, 1 Tainted); "
+        "see modelplane explain modeldeployment/demo -n ml-team"
+    )
+
+
+def test_a_long_message_is_cut_between_words() -> None:
+    one = cluster()
+    one["status"]["conditions"].append(
+        {"type": "Reachable", "status": "False", "reason": "Unreachable", "message": "no answer " * 100}
+    )
+    (row,) = (line for line in render(Snapshot(clusters=[one])).splitlines() if "Unreachable" in line)
+    assert row.endswith("no answer no ...")
+    assert len(row) < 340
+
+
+def test_a_narrow_terminal_folds_the_notes() -> None:
+    text = render(Snapshot(clusters=[cluster(taints=[{"key": f"k{n}", "effect": "NoSchedule"} for n in range(9)])]), 80)
+    assert max(map(len, text.splitlines())) <= 80

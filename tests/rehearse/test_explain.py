@@ -98,8 +98,8 @@ def test_what_goes_is_told_with_its_reason(tmp_path: Path) -> None:
         (["chat"], 2, "is no modeldeployment/NAME"),
         (["modelservice/chat"], 2, "is no modeldeployment/NAME"),
         (["modeldeployment/"], 2, "is no modeldeployment/NAME"),
-        (["modeldeployment/chat"], 1, "there is no ModelDeployment default/chat; there is ml/chat (-n)"),
-        (["modeldeployment/other"], 1, "see `kubectl get modeldeployments -A`"),
+        (["modeldeployment/chat"], 1, "there is no ModelDeployment default/chat; add -n ml"),
+        (["modeldeployment/other"], 1, "there is no ModelDeployment default/other; there are: ml/chat"),
     ],
 )
 def test_a_deployment_that_is_not_there_is_said(tmp_path: Path, arguments: list[str], code: int, said: str) -> None:
@@ -114,13 +114,76 @@ def test_a_selector_that_does_not_compile_is_named_with_its_path(tmp_path: Path)
     assert "spec.template.spec.engines[0].members[0].nodeSelector.devices[0].selectors[0].cel: must" in result.stderr
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"items": [{}]}', '{"items": [7]}'])
-def test_a_file_that_is_no_snapshot_is_refused(tmp_path: Path, text: str) -> None:
+BARE = {"apiVersion": "modelplane.ai/v1alpha1", "metadata": {"name": "a"}}
+POOL = {"name": "p", "className": 7}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "it is no JSON"),
+        ("{", "it is no JSON"),
+        ("\udcff", "it is no JSON"),
+        ("[]", "a snapshot is a List with items"),
+        ('{"items": [{}]}', "no apiVersion, kind or metadata.name"),
+        ('{"items": [7]}', "no apiVersion, kind or metadata.name"),
+        (json.dumps({"items": [BARE | {"kind": "InferenceCluster"}]}), "InferenceCluster a: "),
+        (json.dumps({"items": [BARE | {"kind": "InferenceClass", "spec": {"devices": 4}}]}), "`$.spec.devices`"),
+        (json.dumps({"items": [BARE | {"kind": "ModelCache", "spec": {"clusterSelector": 4}}]}), "ModelCache a: "),
+        (json.dumps({"items": [BARE | {"kind": "ModelDeployment", "spec": []}]}), "ModelDeployment a: "),
+        (json.dumps({"items": [BARE | {"kind": "ModelReplica", "spec": {"clusterName": []}}]}), "ModelReplica a: "),
+        (
+            json.dumps({"items": [BARE | {"kind": "InferenceCluster", "spec": {"cluster": {}, "nodePools": [POOL]}}]}),
+            "InferenceCluster a: ",
+        ),
+    ],
+)
+@pytest.mark.parametrize("verb", [["explain", "modeldeployment/chat"], ["plan"]], ids=["explain", "plan"])
+def test_a_file_that_is_no_snapshot_is_refused_by_object(tmp_path: Path, text: str, said: str, verb: list[str]) -> None:
     path = tmp_path / "fleet.json"
-    path.write_text(text)
-    result = CliRunner().invoke(main, ["explain", "modeldeployment/chat", "--snapshot", str(path)])
+    path.write_text(text, encoding="utf-8", errors="surrogateescape")
+    result = CliRunner().invoke(main, [*verb, "--snapshot", str(path)])
     assert result.exit_code == 1
     assert str(path) in result.stderr
+    assert said in result.stderr
+
+
+def test_a_fleet_without_anything_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.json"
+    path.write_text('{"items": []}')
+    result = CliRunner().invoke(main, ["plan", "--snapshot", str(path)])
+    assert (result.exit_code, result.stdout.split("\n")[0]) == (0, "Nothing moves.")
+
+
+def test_a_cache_that_is_not_there_is_named_with_what_to_do(tmp_path: Path) -> None:
+    fleet = [inference_cluster("east"), deployment("chat", cache="weights")]
+    result = asked(tmp_path, fleet, "modeldeployment/chat", "-n", "ml")
+    said = "ModelCache ml/weights of ml/chat does not exist; create it, or correct modelCacheRef"
+    assert f"note: {said}" in result.stdout
+    told = json.loads(asked(tmp_path, fleet, "modeldeployment/chat", "-n", "ml", "-o", "json").stdout)
+    assert told["notes"] == [said]
+    planned = CliRunner().invoke(main, ["plan", "--snapshot", str(tmp_path / "fleet.json"), "-o", "json"])
+    assert json.loads(planned.stdout)["notes"] == [said]
+
+
+@pytest.mark.parametrize(
+    ("objects", "message", "reason"),
+    [
+        ([], "Scaled to zero: no replica is wanted, there is none.", "never had any"),
+        ([replica(deployment("chat", 0), "east")], "Scaled to zero: no replica is wanted, 1 leaves.", "one goes"),
+        (
+            [replica(deployment("chat", 0), "east", index) for index in (0, 1)],
+            "Scaled to zero: no replica is wanted, 2 leave.",
+            "two go",
+        ),
+    ],
+)
+def test_a_deployment_of_none_says_what_is_there(
+    tmp_path: Path, objects: list[Object], message: str, reason: str
+) -> None:
+    fleet = [inference_cluster("east"), deployment("chat", 0), *objects]
+    told = json.loads(asked(tmp_path, fleet, "modeldeployment/chat", "-n", "ml", "-o", "json").stdout)
+    assert (told["reason"], told["message"]) == ("ScaledToZero", message), reason
 
 
 async def test_a_live_fleet_is_read_with_one_kubeconfig(tmp_path: Path) -> None:

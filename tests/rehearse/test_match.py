@@ -98,7 +98,7 @@ def test_options_that_contradict_each_other_are_refused(arguments: list[str], sa
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "Expecting"),
+        ("{", "it is no JSON"),
         ("[]", "devices are an object"),
         ('{"a": {}}', "device a is no object with a driver"),
         ('{"a": {"driver": "d", "capacity": 4}}', "of device a are objects"),
@@ -131,11 +131,20 @@ async def test_the_whole_fleet_a_cluster_and_a_class_are_asked_by_name(tmp_path:
         assert await asked("--class", "ada") == {"ada/gpu": False, "ada/spare": True}
         missing = await on_fleet(api, tmp_path, HOPPER, "--cluster", "north")
         assert missing.exit_code == 1
-        assert "north" in missing.stderr
+        assert "there is no InferenceCluster north; there are: east, west" in missing.stderr
+        missing = await on_fleet(api, tmp_path, HOPPER, "--class", "hopper")
+        assert (missing.exit_code, "there is no InferenceClass hopper; there are: ada" in missing.stderr) == (1, True)
 
 
 async def test_a_fleet_without_devices_is_said(tmp_path: Path) -> None:
     async with FakeApi() as api:
         result = await on_fleet(api, tmp_path, "true")
     assert result.exit_code == 0
-    assert "no devices there" in result.stderr
+    assert "no devices on any cluster" in result.stderr
+
+
+def test_a_file_without_devices_is_said_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "devices.json"
+    path.write_text("{}")
+    result = match("true", "--devices", str(path))
+    assert (result.exit_code, result.stderr) == (0, f"no devices in {path}\n")

@@ -37,7 +37,7 @@ async def _chat(
     from modelplane.local import ask
 
     async with options.control_client(data_dir, kubeconfig) as client:
-        service = await client.get(KIND, name, namespace)
+        service = await options.get(client, KIND, name, namespace)
         replicas = await client.list(model_replica.KIND, namespace)
     address = (service.get("status") or {}).get("address")
     if not address:

@@ -23,7 +23,9 @@ def command(cluster: str, data_dir: Path, kubeconfig: Path | None) -> None:
 
 
 async def taint(cluster: str, data_dir: Path, kubeconfig: Path | None, *, drain: bool) -> None:
+    from modelplane.api.inference_cluster import KIND
     from modelplane.local.drain import set_taints
 
     async with options.control_client(data_dir, kubeconfig) as client:
+        await options.get(client, KIND, cluster)
         await set_taints(client, cluster, drain=drain)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from modelplane.cli import options
+from modelplane.tables import fold, table
 
 if TYPE_CHECKING:
     from modelplane.kube.client import Client
@@ -43,11 +44,13 @@ def command(
 
     kind, slash, name = target.partition("/")
     if not slash or not name or kind.lower().partition(".")[0] not in KINDS:
-        raise click.UsageError(f"{target} is no modeldeployment/NAME; deployments are what is placed")
+        raise click.UsageError(
+            f"{target} is no modeldeployment/NAME; deployments are what is placed, as in modeldeployment/{name or target}"
+        )
     scene = saved(snapshot) if snapshot is not None else options.run(live(data_dir, kubeconfig))
     try:
-        request = scene.request(_deployment(scene, namespace, name))
-        found = explain(scene.fleet(), request)
+        deployment = _deployment(scene, namespace, name)
+        found = explain(scene.fleet(), scene.request(deployment), scene.lacks(deployment))
     except ModelplaneError as error:
         raise click.ClickException(str(error)) from error
     click.echo(json.dumps(found.document(), ensure_ascii=False, indent=2) if output == "json" else _text(found))
@@ -56,12 +59,16 @@ def command(
 def _deployment(scene: Scene, namespace: str, name: str) -> dict[str, object]:
     from modelplane.api.meta import Key
     from modelplane.api.model_deployment import KIND
+    from modelplane.plan.edits import no_such
 
     found = scene.get(KIND, Key(namespace, name))
     if found is None:
-        elsewhere = sorted(str(Key.of(one)) for one in scene.all(KIND) if Key.of(one).name == name)
-        hint = f"; there is {', '.join(elsewhere)} (-n)" if elsewhere else "; see `kubectl get modeldeployments -A`"
-        raise click.ClickException(f"there is no ModelDeployment {namespace}/{name}{hint}")
+        known = [Key.of(one) for one in scene.all(KIND)]
+        elsewhere = [one.namespace for one in known if one.name == name]
+        if elsewhere:
+            also = f" (or {', '.join(elsewhere[1:])})" if elsewhere[1:] else ""
+            raise click.ClickException(f"there is no ModelDeployment {namespace}/{name}; add -n {elsewhere[0]}{also}")
+        raise click.ClickException(no_such("ModelDeployment", f"{namespace}/{name}", known))
     return found
 
 
@@ -89,14 +96,15 @@ def saved(path: Path) -> Scene:
     from modelplane.plan.scene import of_document
 
     try:
-        return of_document(json.loads(path.read_bytes()))
-    except (ValueError, InvalidObject) as error:
+        return of_document(options.document(path, "what `modelplane snapshot FILE` wrote"))
+    except InvalidObject as error:
         raise click.ClickException(f"{path}: {error}") from error
 
 
 def _text(found: Explanation) -> str:
-    plan = found.plan
-    parts = [f"ModelDeployment {found.deployment}: {plan.condition().reason}", plan.summary()]
+    plan, width = found.plan, options.width()
+    parts = [f"ModelDeployment {found.deployment}: {plan.condition().reason}", fold(f"{plan.headline()}.", width)]
+    parts += [fold(f"note: {note}", width) for note in found.notes]
     rows = [
         [
             seat.replica,
@@ -108,19 +116,16 @@ def _text(found: Explanation) -> str:
         ]
         for seat in found.seats
     ]
-    parts.append(table(("REPLICA", "CLUSTER", "POOLS", "STATE", "READY", "WHY"), rows))
+    parts.append(table(("REPLICA", "CLUSTER", "POOLS", "STATE", "READY", "WHY"), rows, width))
     leaving = [[one.name, one.cluster, str(one.reason), one.message] for one in plan.removed]
-    parts.append(table(("LEAVES", "CLUSTER", "REASON", "WHY"), leaving))
+    parts.append(table(("LEAVES", "CLUSTER", "REASON", "WHY"), leaving, width))
     parts.append(refusals(found.refusals))
-    nearest = found.nearest
-    if nearest is not None:
-        steps = ", then ".join(step.text for step in nearest.changes)
-        parts.append(f"Smallest change that lets one more replica fit: {steps} (on {nearest.verdict.cluster}).")
+    parts.append(smallest(found.nearest))
     return "\n\n".join(part for part in parts if part)
 
 
 def refusals(found: Sequence[Refusal]) -> str:
-    """A line for each cluster that takes no more, and what would help."""
+    """A line for each cluster: whether it takes one more, what it lacks, and what would help."""
     rows = [
         [
             one.verdict.cluster,
@@ -130,15 +135,14 @@ def refusals(found: Sequence[Refusal]) -> str:
         ]
         for one in found
     ]
-    return table(("CLUSTER", "ONE MORE", "WHY", "SMALLEST CHANGE"), rows)
+    return table(("CLUSTER", "ONE MORE", "WHY", "SMALLEST CHANGE"), rows, options.width())
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as they need; nothing without rows."""
-    if not rows:
+def smallest(nearest: Refusal | None) -> str:
+    """The line that says what to do."""
+    if nearest is None:
         return ""
-    lines = [header, *rows]
-    widths = [max(len(line[at]) for line in lines) for at in range(len(header))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    steps = ", then ".join(step.text for step in nearest.changes)
+    return fold(
+        f"Smallest change that lets one more replica fit: {steps} (on {nearest.verdict.cluster}).", options.width()
     )

@@ -59,8 +59,11 @@ def command(
     if batch is not None and output != "json":
         raise click.UsageError("--batch answers in JSON lines; add --output json")
     if devices_file is not None:
-        specimens = _of_file(devices_file)
+        specimens, where = _of_file(devices_file), f"in {devices_file}"
     else:
+        where = f"in InferenceClass {class_name}"
+        if class_name is None:
+            where = f"on {cluster_name or 'any cluster'}: none is published yet; see `modelplane status`"
         specimens = options.run(_of_fleet(data_dir, kubeconfig, cluster_name, class_name))
 
     from modelplane.plan.matches import examine
@@ -74,7 +77,7 @@ def command(
     if output == "json":
         click.echo(json.dumps(answer.document(), ensure_ascii=False))
     else:
-        _table(answer)
+        _table(answer, where)
     if answer.compile_error:
         sys.exit(1)
 
@@ -84,8 +87,8 @@ def _of_file(path: Path) -> list[Specimen]:
     from modelplane.plan.matches import of_document
 
     try:
-        return of_document(json.loads(path.read_bytes()))
-    except (ValueError, InvalidObject) as error:
+        return of_document(options.document(path, "devices by name, each with driver, attributes and capacity"))
+    except InvalidObject as error:
         raise click.ClickException(f"{path}: {error}") from error
 
 
@@ -97,9 +100,9 @@ async def _of_fleet(
 
     async with options.control_client(data_dir, kubeconfig) as client:
         if class_name is not None:
-            return of_class(inference_class.parse(await client.get(inference_class.KIND, class_name)))
+            return of_class(inference_class.parse(await options.get(client, inference_class.KIND, class_name)))
         if cluster_name is not None:
-            found: Sequence[Object] = [await client.get(inference_cluster.KIND, cluster_name)]
+            found: Sequence[Object] = [await options.get(client, inference_cluster.KIND, cluster_name)]
         else:
             found = (await client.list(inference_cluster.KIND)).items
         return of_clusters(map(inference_cluster.parse, found))
@@ -124,12 +127,12 @@ def _expression(line: str, where: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _table(answer: Answer) -> None:
+def _table(answer: Answer, where: str) -> None:
     if answer.compile_error:
         click.echo(f"does not compile: {answer.compile_error}", err=True)
         return
     if not answer.results:
-        click.echo("no devices there: the cluster publishes none yet, or there is no InferenceCluster", err=True)
+        click.echo(f"no devices {where}", err=True)
         return
     width = max(map(len, answer.results))
     shown = {True: "matches", False: "does not match"}

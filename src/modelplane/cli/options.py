@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import shutil
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -10,10 +12,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from modelplane.errors import ModelplaneError, Unreachable
+from modelplane.errors import ModelplaneError, NotFound, Unreachable
 from modelplane.local.layout import Layout, default_data_dir
 
 if TYPE_CHECKING:
+    from modelplane.api.meta import GVK, Object
     from modelplane.kube.client import Client
 
 T = TypeVar("T")
@@ -66,6 +69,34 @@ def control_client(data_dir: Path, kubeconfig: Path | None) -> Client:
     return Client(Kubeconfig.load(path), user_agent="modelplane-cli")
 
 
+async def get(client: Client, kind: GVK, name: str, namespace: str = "") -> Object:
+    """The object of that name; where there is none, the command ends with the names there are."""
+    from modelplane.api.meta import Key
+    from modelplane.plan.edits import no_such
+
+    try:
+        return await client.get(kind, name, namespace or None)
+    except NotFound as error:
+        known = [Key.of(one) for one in (await client.list(kind)).items]
+        raise click.ClickException(
+            no_such(kind.kind, str(Key(namespace, name)) if namespace else name, known)
+        ) from error
+
+
+def document(path: Path, what: str) -> object:
+    """The JSON of a file; ``what`` says what it should be, and how to get one."""
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else f"it is no JSON ({error})"
+        raise click.ClickException(f"{path}: {why}; give {what}") from error
+
+
+def width() -> int:
+    """Columns of the terminal; 0 where the output goes to a file or another program, which gets whole lines."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+
+
 def run(work: Coroutine[object, object, T]) -> T:
     """Run a verb's work; what is raised on purpose becomes one line and exit status 1."""
     try:
@@ -75,6 +106,14 @@ def run(work: Coroutine[object, object, T]) -> T:
             f"{error}. If this is the local fleet, is it up? `modelplane up` starts it, and one on real Kubernetes is"
             " reached from `modelplane shell` alone"
         ) from error
+    except NotFound as error:
+        # A server that knows the kind says NotFound as its reason; one that does not has no such path.
+        hint = (
+            ""
+            if error.reason
+            else "; is this the kubeconfig of a control plane? a cluster of its fleet has no Modelplane API"
+        )
+        raise click.ClickException(f"{error}{hint}") from error
     except (ModelplaneError, OSError) as error:
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 
 MANY: Final = ("-f", "--filename", "--drain", "--lose", "--add", "--scale", "--pool")
 """Options that take every word up to the next option."""
+
+
+class _Unreadable(click.UsageError):
+    """A question that cannot be read; 2, the usual status of those, is an answer here."""
+
+    exit_code = 1
 
 
 class _Command(click.Command):
@@ -33,7 +39,16 @@ class _Command(click.Command):
                     spread.append(current)
                 filled = True
             spread.append(word)
-        return super().parse_args(ctx, spread)
+        try:
+            return super().parse_args(ctx, spread)
+        except click.UsageError as error:
+            raise _Unreadable(error.format_message(), error.ctx or ctx) from error
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            raise _Unreadable(error.format_message(), error.ctx or ctx) from error
 
 
 FILE: Final = click.Path(exists=True, allow_dash=True, path_type=Path)
@@ -72,8 +87,8 @@ def command(
 ) -> None:
     """Rehearse a change: what would be placed, moved and refused. Nothing is changed.
 
-    The options may be combined; without any, it says what the fleet as it is comes to. Exits with 2 when something does not
-    fit, and with 1 when the question cannot be answered.
+    The options may be combined; without any, it says what the fleet as it is comes to. Exits with 0 when everything fits, with
+    2 when something does not, and with 1 when the question cannot be read or answered.
     """
     from modelplane.cli import manifests as files
     from modelplane.cli.explain import live, saved
@@ -122,22 +137,23 @@ def _number(text: str, option: str, form: str) -> tuple[tuple[str, str], int]:
 
 
 def _text(found: Rehearsal, taken: str) -> str:
-    from modelplane.cli.explain import table
+    from modelplane.tables import fold, table
 
-    parts = [f"note: {note}" for note in found.notes]
+    width = options.width()
+    parts = ["\n".join(fold(f"note: {note}", width) for note in found.notes)]
     rows: list[Sequence[str]] = []
     for move in found.moves:
         rows.append(
             (str(move.kind), move.deployment, move.replica, move.source or "-", move.target or "-", move.why or "-")
         )
-    parts.append(table(("CHANGE", "DEPLOYMENT", "REPLICA", "FROM", "TO", "WHY"), rows) or "Nothing moves.")
+    parts.append(table(("CHANGE", "DEPLOYMENT", "REPLICA", "FROM", "TO", "WHY"), rows, width) or "Nothing moves.")
     changed = [fate for fate in found.fates if fate.before != fate.after or not fate.fits]
     counts = [(fate.deployment, str(fate.wanted), str(fate.before), str(fate.after), _state(fate)) for fate in changed]
-    parts.append(table(("DEPLOYMENT", "WANTED", "NOW", "THEN", "FITS"), counts))
+    parts.append(table(("DEPLOYMENT", "WANTED", "NOW", "THEN", "FITS"), counts, width))
     for fate in found.fates:
         if not fate.fits:
             parts.append(_refused(fate))
-    parts += [f"Overcommitted: {text}" for text in found.overcommitted]
+    parts += [fold(f"Overcommitted: {text}", width) for text in found.overcommitted]
     verdict = "Everything fits." if found.fits else "Not everything fits."
     parts.append(f"{verdict} Figures as of {taken}; nothing was changed.")
     return "\n\n".join(part for part in parts if part)
@@ -150,10 +166,12 @@ def _state(fate: Fate) -> str:
 
 
 def _refused(fate: Fate) -> str:
-    from modelplane.cli.explain import refusals
+    from modelplane.cli.explain import refusals, smallest
+    from modelplane.tables import fold
 
-    lines = [f"{fate.deployment} does not fit: {fate.message}", refusals(fate.refusals)]
-    if fate.nearest is not None:
-        steps = ", then ".join(step.text for step in fate.nearest.changes)
-        lines.append(f"Smallest change that lets one more replica fit: {steps} (on {fate.nearest.verdict.cluster}).")
+    lines = [
+        fold(f"{fate.deployment} does not fit: {fate.headline}", options.width()),
+        refusals(fate.refusals),
+        smallest(fate.nearest),
+    ]
     return "\n".join(line for line in lines if line)

@@ -28,7 +28,10 @@ def command(file: Path | None, data_dir: Path, kubeconfig: Path | None) -> None:
     if file is None:
         click.echo(text)
         return
-    file.write_text(text + "\n", encoding="utf-8")
+    try:
+        file.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"{file} cannot be written: {error.strerror}") from error
     click.echo(f"{file}: {len(list(scene))} objects", err=True)
 
 

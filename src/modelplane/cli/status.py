@@ -29,7 +29,7 @@ async def _status(data_dir: Path, kubeconfig: Path | None, watch: bool) -> None:
 
     async with options.control_client(data_dir, kubeconfig) as client:
         if not watch:
-            click.echo(render(await snapshot(client)))
+            click.echo(render(await snapshot(client), options.width()))
             return
         await _follow(client)
 
@@ -68,7 +68,7 @@ async def _follow(client: Client) -> None:
                 sorted(i.items(), key=lambda o: str(o["metadata"].get("namespace")) + o["metadata"]["name"])
                 for i in informers
             ]
-            text = render(Snapshot(**dict(zip(Snapshot.__struct_fields__, seen, strict=True))))
+            text = render(Snapshot(**dict(zip(Snapshot.__struct_fields__, seen, strict=True))), options.width())
             click.clear()
             click.echo(text)
             await changed.wait()

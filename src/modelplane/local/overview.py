@@ -5,13 +5,18 @@ Pure rendering of objects that somebody else read, so that `status` and `demo` s
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from modelplane.api.labels import DRAIN_TAINT
 from modelplane.api.meta import Object, condition_of
+from modelplane.tables import table
+
+LONGEST: Final = 240
+"""Characters of a note; a condition's message may have 32 KiB."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,32 +29,23 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     services: Sequence[Object] = ()
 
 
-def render(snapshot: Snapshot) -> str:
-    """Tables, one per kind that has objects; a hint where there is nothing at all."""
-    sections = [
-        _table(
+def render(snapshot: Snapshot, width: int = 0) -> str:
+    """Tables, one per kind that has objects, in columns of a terminal (0: whole lines); a hint where there is nothing at all."""
+    tables: list[tuple[Sequence[str], Sequence[Sequence[str]]]] = [
+        (
             ("CLUSTER", "READY", "GATEWAY", "POOLS", "REPLICAS", "NOTE"),
             [_cluster(c, snapshot) for c in snapshot.clusters],
         ),
-        _table(("DEPLOYMENT", "WANTED", "PLACED", "READY", "NOTE"), [_deployment(d) for d in snapshot.deployments]),
-        _table(("REPLICA", "CLUSTER", "READY", "NOTE"), [_replica(r) for r in snapshot.replicas]),
-        _table(("ENDPOINT", "READY", "URL"), [_endpoint(e) for e in snapshot.endpoints]),
-        _table(("SERVICE", "READY", "ADDRESS", "NOTE"), [_service(s) for s in snapshot.services]),
+        (("DEPLOYMENT", "WANTED", "PLACED", "READY", "NOTE"), [_deployment(d) for d in snapshot.deployments]),
+        (("REPLICA", "CLUSTER", "READY", "NOTE"), [_replica(r) for r in snapshot.replicas]),
+        (("ENDPOINT", "READY", "URL"), [_endpoint(e) for e in snapshot.endpoints]),
+        (("SERVICE", "READY", "ADDRESS", "NOTE"), [_service(s) for s in snapshot.services]),
     ]
+    sections = [table(header, rows, width) for header, rows in tables]
     shown = [section for section in sections if section]
     if not shown:
         return "nothing here yet; try `kubectl apply -f examples/two-regions`"
     return "\n\n".join(shown)
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    if not rows:
-        return ""
-    lines = [header, *rows]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
-    )
 
 
 def _cluster(cluster: Object, snapshot: Snapshot) -> list[str]:
@@ -61,7 +57,7 @@ def _cluster(cluster: Object, snapshot: Snapshot) -> list[str]:
         notes.insert(0, "draining")
     reachable = condition_of(cluster, "Reachable")
     if reachable is not None and reachable.status != "True":
-        notes.append(f"{reachable.reason}: {reachable.message}")
+        notes.append(_short(f"{reachable.reason}: {reachable.message}"))
     pools = ", ".join(_pool(pool) for pool in status.get("gpuPools") or ())
     return [
         name,
@@ -90,8 +86,22 @@ def _deployment(deployment: Object) -> list[str]:
         str(deployment["spec"].get("replicas", "")),
         str(replicas.get("total", 0)),
         str(replicas.get("ready", 0)),
-        _why(deployment, "ReplicasScheduled", "ReplicasReady"),
+        _unplaced(deployment) or _why(deployment, "ReplicasReady"),
     ]
+
+
+def _unplaced(deployment: Object) -> str:
+    """Why replicas have no place, by reason code. What each cluster lacks would fill the screen, and `explain` has it."""
+    status = deployment.get("status") or {}
+    condition = condition_of(deployment, "ReplicasScheduled")
+    refused = Counter(str(one["code"]) for one in status.get("placement") or () if not one.get("replica"))
+    if condition is None or condition.status == "True" or not refused:
+        return _why(deployment, "ReplicasScheduled")
+    missing = int(deployment["spec"]["replicas"]) - int((status.get("replicas") or {}).get("total") or 0)
+    codes = ", ".join(f"{count} {code}" for code, count in refused.most_common())
+    metadata = deployment["metadata"]
+    ask = f"modelplane explain modeldeployment/{metadata['name']} -n {metadata['namespace']}"
+    return f"{condition.reason}: {missing} without a place (clusters: {codes}); see {ask}"
 
 
 def _replica(replica: Object) -> list[str]:
@@ -131,5 +141,9 @@ def _why(obj: Object, *types: str) -> str:
     for type_ in types:
         condition = condition_of(obj, type_)
         if condition is not None and condition.status != "True":
-            return f"{condition.reason}: {condition.message}" if condition.message else condition.reason
+            return _short(f"{condition.reason}: {condition.message}" if condition.message else condition.reason)
     return ""
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST].rpartition(' ')[0]} ..."

@@ -6,7 +6,8 @@ with every node that it declares. Where figures are observed, added nodes are em
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +20,8 @@ from modelplane.plan.capacity import claims_of
 from modelplane.plan.scene import Scene
 
 _NAMESPACED: Final = (model_cache.KIND, model_deployment.KIND)
+NAMED: Final = 10
+"""Names that are listed where one was not found."""
 
 
 class UnknownTarget(PermanentError):
@@ -60,30 +63,35 @@ def edited(scene: Scene, edits: Edits) -> Edited:
         _cluster(made, name)
         made.drop(inference_cluster.KIND, Key("", name))
     for name in edits.drain:
-        cluster = _cluster(made, name)
+        cluster = _cluster(made, name, edits.lose)
         taints = [one for one in cluster["spec"].get("taints") or () if one.get("key") != DRAIN_TAINT]
         taint = {"key": DRAIN_TAINT, "effect": "NoExecute"}
         made.put({**cluster, "spec": {**cluster["spec"], "taints": [*taints, taint]}})
     for key, replicas in edits.scale.items():
         deployment = made.get(model_deployment.KIND, key)
         if deployment is None:
-            raise UnknownTarget(_no("ModelDeployment", str(key), map(Key.of, made.all(model_deployment.KIND))))
+            raise UnknownTarget(no_such("ModelDeployment", str(key), map(Key.of, made.all(model_deployment.KIND))))
         made.put({**deployment, "spec": {**deployment["spec"], "replicas": replicas}})
     for (name, pool), nodes in edits.pools.items():
-        _resize(made, _cluster(made, name), pool, nodes, stranded)
+        _resize(made, _cluster(made, name, edits.lose), pool, nodes, stranded)
     return Edited(made, (*applied, *notes), tuple(stranded))
 
 
-def _cluster(scene: Scene, name: str) -> Object:
+def _cluster(scene: Scene, name: str, lost: Sequence[str] = ()) -> Object:
     found = scene.get(inference_cluster.KIND, Key("", name))
+    if name in lost and found is None:
+        raise UnknownTarget(f"cluster {name} is lost in this rehearsal; nothing else can happen to it, so name it once")
     if found is None:
-        raise UnknownTarget(_no("InferenceCluster", name, map(Key.of, scene.all(inference_cluster.KIND))))
+        raise UnknownTarget(no_such("InferenceCluster", name, map(Key.of, scene.all(inference_cluster.KIND))))
     return found
 
 
-def _no(kind: str, name: str, known: Any) -> str:
-    names = [key.name if not key.namespace else str(key) for key in known]
-    return f"there is no {kind} {name}; there are: {', '.join(names[:20]) or 'none'}"
+def no_such(kind: str, name: str, known: Iterable[Key]) -> str:
+    """Words for a name that nothing has: the names there are, of many those that are most like it."""
+    names = sorted(key.name if not key.namespace else str(key) for key in known)
+    shown = names if len(names) <= NAMED else difflib.get_close_matches(name, names, NAMED, 0.0)
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    return f"there is no {kind} {name}; there are: {', '.join(shown) or 'none'}{more}"
 
 
 # --- manifests ----------------------------------------------------------------------------------------------------

@@ -53,6 +53,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     seats: tuple[Seat, ...]
     refusals: tuple[Refusal, ...]
     """Every cluster of the fleet, the nearest first; those that would take one more replica at the end."""
+    notes: tuple[str, ...] = ()
+    """What a person should know besides."""
 
     @property
     def nearest(self) -> Refusal | None:
@@ -94,10 +96,11 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
             ],
             "clusters": [refusal(one) for one in self.refusals],
             "smallestChange": refusal(nearest) if nearest is not None else None,
+            "notes": list(self.notes),
         }
 
 
-def explain(fleet: Fleet, request: PlacementRequest) -> Explanation:
+def explain(fleet: Fleet, request: PlacementRequest, notes: Iterable[str] = ()) -> Explanation:
     """The account of a deployment on a fleet that has its replicas in it."""
     found = plan(fleet, request, explain=True)
     known = {one.key.name: one for one in fleet.of_deployment(request.key)}
@@ -118,6 +121,7 @@ def explain(fleet: Fleet, request: PlacementRequest) -> Explanation:
         plan=found,
         seats=tuple(_seat(placement, known.get(placement.name)) for placement in found.placements),
         refusals=tuple(refusals),
+        notes=tuple(notes),
     )
 
 

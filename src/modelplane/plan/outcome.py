@@ -121,23 +121,27 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """Placed replicas that wait for nodes to come."""
         return sum(1 for placement in self.placements if placement.waiting)
 
-    def summary(self) -> str:
-        """The message of the ReplicasScheduled condition: figures first, under 1 KiB."""
+    def headline(self) -> str:
+        """The figures, and why nothing is placed where that is not up to the clusters; without an end."""
         if not self.wanted:
-            gone = "all replicas are gone" if not self.placements else "replicas are leaving"
-            return f"Scaled to zero: {gone}."
-        parts = [f"{self.placed} of {self.wanted} replicas placed"]
+            leaving = len(self.placements) + len(self.removed)
+            there = f"{leaving} {'leaves' if leaving == 1 else 'leave'}" if leaving else "there is none"
+            return f"Scaled to zero: no replica is wanted, {there}"
+        text = f"{self.placed} of {self.wanted} replicas placed"
         if self.waiting:
-            parts.append(f"{self.waiting} of them waiting for nodes")
-        text = ", ".join(parts)
+            text = f"{text}, {self.waiting} of them waiting for nodes"
         if self.missing:
             text = f"{text}; {self.missing} without a place"
             if self.holding:
-                return digest(f"{text}: new replicas wait for the ModelCache", (), self.notes)
+                return f"{text}: new replicas wait for the ModelCache"
             if not self.verdicts:
-                return digest(f"{text}: there is no InferenceCluster; create one", (), self.notes)
-            return digest(text, self.verdicts, self.notes)
-        return digest(text, (), self.notes)
+                return f"{text}: there is no InferenceCluster; create one"
+        return text
+
+    def summary(self) -> str:
+        """The message of the ReplicasScheduled condition: the headline, then what each cluster lacks, under 1 KiB."""
+        refused = self.wanted and self.missing and not self.holding
+        return digest(self.headline(), self.verdicts if refused else (), self.notes)
 
     def condition(self) -> Condition:
         """ReplicasScheduled: True only when every replica has a place."""

@@ -6,12 +6,13 @@ what planning needs and nothing else: no Secrets, no containers' environment, no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from modelplane.api import inference_class, inference_cluster, model_cache, model_deployment, model_replica
 from modelplane.api.labels import PLACEMENT
 from modelplane.api.meta import GVK, Key, Object
+from modelplane.api.shape import Root, Shape, read
 from modelplane.errors import InvalidObject
 from modelplane.plan.fleet import Fleet
 from modelplane.plan.request import PlacementRequest
@@ -79,6 +80,16 @@ class Scene:
         cache = self.get(model_cache.KIND, Key(parsed.metadata.namespace, ref.name)) if ref is not None else None
         return request_with_cache(parsed, cache)
 
+    def lacks(self, deployment: Object) -> tuple[str, ...]:
+        """What the deployment names and the scene does not have, in words."""
+        key = Key.of(deployment)
+        ref = deployment["spec"]["template"]["spec"].get("modelCacheRef")
+        if ref is None or self.get(model_cache.KIND, Key(key.namespace, ref["name"])) is not None:
+            return ()
+        return (
+            f"ModelCache {key.namespace}/{ref['name']} of {key} does not exist; create it, or correct modelCacheRef",
+        )
+
     def waiting_order(self) -> list[Object]:
         """Deployments in the order in which the control plane takes those that wait: by age, namespace and name. What is not
         made yet is the youngest."""
@@ -102,8 +113,30 @@ def of_document(document: Any) -> Scene:
     items = document.get("items") if isinstance(document, Mapping) else None
     if not isinstance(items, list):
         raise InvalidObject("a snapshot is a List with items; write one with `modelplane snapshot`")
-    return Scene(items, str(document.get("takenAt") or "an unknown time"))
+    scene = Scene(items, str(document.get("takenAt") or "an unknown time"))
+    for obj in scene:
+        _SHAPES[GVK.of(obj)](obj)
+    return scene
 
+
+class _CacheSpec(Shape, frozen=True, kw_only=True):
+    """What a snapshot keeps of a ModelCache."""
+
+    cluster_selector: model_deployment.ClusterSelector | None = None
+
+
+class _Cache(Root, frozen=True, kw_only=True):
+    spec: _CacheSpec
+
+
+_SHAPES: Final[Mapping[GVK, Callable[[Object], Root]]] = {
+    inference_class.KIND: inference_class.parse,
+    inference_cluster.KIND: inference_cluster.parse,
+    model_cache.KIND: lambda obj: read(_Cache, obj),
+    model_deployment.KIND: model_deployment.parse,
+    model_replica.KIND: model_replica.parse,
+}
+"""A file may hold anything; what is read later without a type has to have its shape."""
 
 _METADATA: Final = ("name", "namespace", "uid", "labels", "ownerReferences", "creationTimestamp", "deletionTimestamp")
 
@@ -120,6 +153,9 @@ def _bare(obj: Object) -> Object:
     if kind == model_cache.KIND:
         # A source may name a repository that is nobody's business; placement looks at the clusters alone.
         found["spec"] = {field: spec[field] for field in ("clusterSelector",) if field in spec}
+    elif kind == inference_class.KIND:
+        # How such nodes are bought is nobody's business either.
+        found["spec"] = {field: spec[field] for field in ("description", "devices") if field in spec}
     elif kind == model_deployment.KIND:
         template = spec.get("template") or {}
         inner = template.get("spec") or {}

@@ -52,6 +52,8 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True):
     after: int
     reason: str
     message: str
+    headline: str = ""
+    """The message without the clusters that ``refusals`` has."""
     waiting: int = 0
     refusals: tuple[Refusal, ...] = ()
     nearest: Refusal | None = None
@@ -123,7 +125,7 @@ def rehearse(now: Scene, then: Scene, notes: Iterable[str] = (), stranded: Itera
         moves=tuple(moves),
         fates=tuple(fates),
         overcommitted=(*stranded, *_overcommitted(before, settling.fleet)),
-        notes=tuple(notes),
+        notes=(*notes, *(note for deployment in then.waiting_order() for note in then.lacks(deployment))),
     )
 
 
@@ -256,6 +258,7 @@ def _fate(key: Key, before: int, settling: _Settling) -> list[Fate]:
             after=before,
             reason="InvalidNodeSelector",
             message=message,
+            headline=message,
             fits=False,
         )
         return [fate]
@@ -281,6 +284,7 @@ def _fate(key: Key, before: int, settling: _Settling) -> list[Fate]:
             fits=not found.missing,
             reason=condition.reason,
             message=condition.message,
+            headline=f"{found.headline()}.",
             refusals=account.refusals if account is not None else (),
             nearest=account.nearest if account is not None else None,
         )
