@@ -1,11 +1,7 @@
-"""Both servers side by side, started alike: our definitions installed, the same users, nothing else.
-
-etcd writes without fsync: the referee's data outlives no test.
-"""
+"""Both servers side by side, started alike: our definitions installed, the same users, nothing else."""
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,10 +12,9 @@ from typing import Final
 import yaml
 
 import modelplane.api
-from modelplane.local import ports
-from modelplane.local.kubernetes import ControlPlane, Ports
 from modelplane.server.testing import running_server
 from tests.kubernetes.endpoint import Endpoint
+from tests.kubernetes.plane import running_plane
 
 CRDS: Final = Path(modelplane.api.__file__).parent / "crds"
 TOKENS: Final = {"viewer": "token-of-viewer", "nobody": "token-of-nobody"}
@@ -56,31 +51,12 @@ def running_pair(binaries: Path, root: Path) -> Iterator[Pair]:
 def _real(binaries: Path, root: Path) -> Iterator[Endpoint]:
     root.mkdir(parents=True)
     (root / "tokens.csv").write_text(f'{ADMIN},admin,admin,"system:masters"\n{USERS}')
-    plane = ControlPlane(binaries, root, Ports.of(ports.keep(root / "ports.json", Ports.names())), durable=False)
-    plane.prepare()
-    with ExitStack() as running:
-        for unit in (plane.etcd(), plane.apiserver()):
-            log = running.enter_context((root / f"{unit.name}.log").open("wb"))
-            process = subprocess.Popen(unit.argv, stdout=log, stderr=subprocess.STDOUT)
-            running.callback(process.wait)
-            running.callback(process.terminate)
-        deadline = time.monotonic() + 120
-        while not (plane.write_kubeconfig() and _ready(plane)):
-            assert time.monotonic() < deadline, f"kube-apiserver is not ready; its log is in {root}"
-            time.sleep(0.1)
+    with running_plane(binaries, root) as plane:
         endpoint = Endpoint(plane.kubeconfig, TOKENS)
-        running.callback(endpoint.close)
-        yield endpoint
-
-
-def _ready(plane: ControlPlane) -> bool:
-    endpoint = Endpoint(plane.kubeconfig, {})
-    try:
-        return endpoint.send("GET", "/readyz").status == 200
-    except OSError:
-        return False
-    finally:
-        endpoint.close()
+        try:
+            yield endpoint
+        finally:
+            endpoint.close()
 
 
 def _install(real: Endpoint) -> None:

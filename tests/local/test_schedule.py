@@ -8,8 +8,9 @@ import pytest
 
 from modelplane.api.meta import Object
 from modelplane.local.scheduler import amounts
-from modelplane.local.scheduler.devices import Device, SelectorError, allocated
+from modelplane.local.scheduler.devices import SelectorError, allocated
 from modelplane.local.scheduler.nodes import NodeView
+from modelplane.local.scheduler.pools import Device, Shelf
 from modelplane.local.scheduler.schedule import Bind, Snapshot, Unschedulable, schedule, unusable
 
 from .objects import claim, device, device_class, node, pod, request, slice_
@@ -27,7 +28,7 @@ def decide(
 ) -> Any:
     views = [NodeView.of(n, [p for p in pods if p["spec"].get("nodeName") == n["metadata"]["name"]]) for n in nodes]
     classes = {"gpu.example.com": device_class()}
-    return schedule(asked, claims, Snapshot(views, classes, slices, allocated([*others, *claims])), selects)
+    return schedule(asked, claims, Snapshot(views, classes, Shelf(slices), allocated([*others, *claims])), selects)
 
 
 TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
@@ -71,7 +72,7 @@ REFUSED = [
      "0/1 nodes are available: 1 Insufficient cpu, 1 Insufficient memory."),
     ("a full node says so", pod(), [node("a", pods="0")], "0/1 nodes are available: 1 Too many pods."),
     ("a taint is named", pod(), [node("a", taints=[TAINT])],
-     "0/1 nodes are available: 1 node(s) had untolerated taint {gpu: yes}."),
+     "0/1 nodes are available: 1 node(s) had untolerated taint(s)."),
     ("reasons are sorted as text",
      pod(nodeSelector={"zone": "b"}, requests={"cpu": "9"}), [node("a", zone="b"), node("b"), node("c")],
      "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't match Pod's node affinity/selector."),
@@ -158,8 +159,8 @@ def test_only_the_newest_complete_generation_of_a_pool_counts() -> None:
 
 def test_a_selector_that_fails_is_named_with_its_claim_and_request() -> None:
     got = decide(pod(), [node("a")], [claim("c", request(1, "broken"))], [slice_("a", device("g"))])
-    text = "claim c, request gpu: selector #0: CEL runtime error: no such key: memory"
-    assert got == Unschedulable(f"0/1 nodes are available: 1 {text}.")
+    text = "claim default/c: selector #0: CEL runtime error: no such key: memory"
+    assert got == Unschedulable(f'running "DynamicResources" filter plugin: {text}', "SchedulerError")
 
 
 def test_a_claim_allocated_elsewhere_holds_the_pod_to_that_node() -> None:

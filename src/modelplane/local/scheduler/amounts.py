@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from modelplane.plan.quantity import parse_quantity
 
 Amounts: TypeAlias = dict[str, int]
 """Resource name to thousandths."""
+
+OF_WHOLE_PODS: Final = ("cpu", "memory")
+"""What a pod may ask as a whole, besides huge pages."""
 
 
 @lru_cache(maxsize=4096)
@@ -34,7 +37,8 @@ def add(into: Amounts, amounts: Mapping[str, int], sign: int = 1) -> None:
 def pod_requests(spec: Mapping[str, Any]) -> Amounts:
     """What a pod asks of its node: containers and sidecars together, or the largest init container, plus overhead.
 
-    A limit without a request is a request, as the API server defaults it.
+    What the pod asks as a whole (`spec.resources`) stands in place of what its containers ask. A limit without a request is a
+    request, as the API server defaults it.
     """
     total: Amounts = {}
     for container in spec.get("containers") or ():
@@ -51,6 +55,11 @@ def pod_requests(spec: Mapping[str, Any]) -> Amounts:
             _raise(largest, alone)
     add(total, sidecars)
     _raise(total, largest)
+    whole = spec.get("resources") or {}
+    limits = {name: value for name, value in (whole.get("limits") or {}).items() if not total.get(name)}
+    for name, value in read({**limits, **(whole.get("requests") or {})}).items():
+        if name in OF_WHOLE_PODS or name.startswith("hugepages-"):
+            total[name] = value
     add(total, read(spec.get("overhead")))
     return total
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from modelplane.api.meta import Object
 from modelplane.local.scheduler import amounts, devices
-from modelplane.local.scheduler.devices import DeviceId, Selects, Unallocatable
-from modelplane.local.scheduler.nodes import NodeView, matches_selector, preference, refusals
+from modelplane.local.scheduler.devices import Broken, Selects, Unallocatable, missing_class
+from modelplane.local.scheduler.nodes import NodeView, conflicting, matches_selector, preference, refusals
+from modelplane.local.scheduler.pools import DeviceId, Shelf
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +24,10 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Unschedulable:
-    """No node will do for now."""
+    """No node will do for now. The reason is SchedulerError where a claim could not be judged at all."""
 
     message: str
+    reason: str = "Unschedulable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,38 +36,49 @@ class Snapshot:
 
     nodes: Sequence[NodeView]
     classes: Mapping[str, Object]
-    slices: Sequence[Object]
+    shelf: Shelf
     taken: Collection[DeviceId]
 
 
 def schedule(pod: Object, claims: Sequence[Object], snapshot: Snapshot, selects: Selects) -> Bind | Unschedulable:
-    """Where the pod goes. `claims` are the pod's own, every one existing."""
-    if not snapshot.nodes:
+    """Where the pod goes. `claims` are the pod's own, every one existing.
+
+    Devices are looked for on every node that the pod fits, even when one was found: a claim that cannot be judged on one of
+    them is a fault of the claim, and the pod waits.
+    """
+    count = len(snapshot.nodes)
+    if not count:
         return Unschedulable("no nodes available to schedule pods")
     spec = pod["spec"]
-    requests = amounts.pod_requests(spec)
     open_claims = [claim for claim in claims if not (claim.get("status") or {}).get("allocation")]
+    impossible = conflicting(spec) or missing_class(open_claims, snapshot.classes)
+    if impossible is not None:
+        return Unschedulable(f"0/{count} nodes are available: {impossible}.")
+    requests = amounts.pod_requests(spec)
     reasons: Counter[str] = Counter()
-    feasible: list[NodeView] = []
+    feasible: dict[str, tuple[NodeView, Sequence[Object]]] = {}
     for node in snapshot.nodes:
         against = refusals(spec, requests, node)
-        if not against and not all(_available(claim, node) for claim in claims):
-            against = ["resourceclaim not available on the node"]
-        reasons.update(against)
-        if not against:
-            feasible.append(node)
-    feasible.sort(key=lambda node: (preference(spec, requests, node), node.name))
-    for node in feasible:
-        if not open_claims:
-            return Bind(node.name, {})
+        if against:
+            reasons.update(against)
+            continue
+        unavailable = not all(_available(claim, node) for claim in claims)
         try:
-            found = devices.published(snapshot.slices, node)
-            results = devices.allocate(open_claims, snapshot.classes, found, snapshot.taken, node.name, selects)
+            pools = snapshot.shelf.pools(node) if open_claims else ()
+            found = devices.allocate(open_claims, snapshot.classes, pools, snapshot.taken, node.name, selects)
         except Unallocatable as error:
             reasons[str(error)] += 1
             continue
-        return Bind(node.name, {c["metadata"]["name"]: r for c, r in zip(open_claims, results, strict=True)})
-    return Unschedulable(summary(len(snapshot.nodes), reasons))
+        except Broken as error:
+            return Unschedulable(f'running "DynamicResources" filter plugin: {error}', "SchedulerError")
+        if unavailable:
+            reasons["resourceclaim not available on the node"] += 1
+        else:
+            feasible[node.name] = (node, found)
+    if not feasible:
+        return Unschedulable(summary(count, reasons))
+    name, (_, given) = min(feasible.items(), key=lambda item: (preference(spec, requests, item[1][0]), item[0]))
+    return Bind(name, {c["metadata"]["name"]: r for c, r in zip(open_claims, given, strict=True)})
 
 
 def _available(claim: Object, node: NodeView) -> bool:

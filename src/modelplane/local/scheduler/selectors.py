@@ -6,7 +6,8 @@ from functools import lru_cache
 
 import orjson
 
-from modelplane.local.scheduler.devices import Device, SelectorError
+from modelplane.local.scheduler.devices import SelectorError
+from modelplane.local.scheduler.pools import Device
 from modelplane.plan.cel import BoundDevice, Error, Match, compile_selector
 from modelplane.plan.cel import SelectorError as CompileError
 

@@ -22,6 +22,7 @@ from modelplane.local.kinds import CLAIM, DEVICE_CLASS, NODE, POD, RESOURCE_SLIC
 from modelplane.local.scheduler import devices
 from modelplane.local.scheduler.devices import Selects
 from modelplane.local.scheduler.nodes import NodeView
+from modelplane.local.scheduler.pools import Shelf
 from modelplane.local.scheduler.schedule import Bind, Snapshot, Unschedulable, schedule, unusable
 from modelplane.local.work import Work
 
@@ -48,6 +49,7 @@ class Scheduler:
         self._events = Events(client, name)
         self._on_node: dict[str, dict[str, Object]] = {}
         self._views: dict[str, NodeView] = {}
+        self._shelf: Shelf | None = None
         self._stuck: dict[Key, str] = {}
         """Pods that fit nowhere, with the message that their status has."""
         self._assumed: dict[str, str] = {}
@@ -62,8 +64,8 @@ class Scheduler:
         self._nodes.subscribe(self._node_changed)
         self._pods.subscribe(self._pod_changed)
         self._claims.subscribe(self._claim_changed)
-        self._classes.subscribe(self._shelf_changed)
-        self._slices.subscribe(self._shelf_changed)
+        self._classes.subscribe(self._class_changed)
+        self._slices.subscribe(self._slice_changed)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._events.run())
             group.create_task(self._work.run())
@@ -104,7 +106,11 @@ class Scheduler:
             self._allocated.pop(claim["metadata"]["uid"], None)
         self._retry_stuck()
 
-    def _shelf_changed(self, old: Object | None, new: Object | None) -> None:
+    def _class_changed(self, old: Object | None, new: Object | None) -> None:
+        self._retry_stuck()
+
+    def _slice_changed(self, old: Object | None, new: Object | None) -> None:
+        self._shelf = None
         self._retry_stuck()
 
     def _retry_stuck(self) -> None:
@@ -131,14 +137,14 @@ class Scheduler:
             return None
         claims = self._claims_of(pod)
         if isinstance(claims, str):
-            await self._refuse(key, pod, claims)
+            await self._refuse(key, pod, Unschedulable(claims))
             return None
         if claims is None:
             self._stuck.setdefault(key, "")
             return None
         decision = schedule(pod, claims, self._snapshot(), self._selects)
         if isinstance(decision, Unschedulable):
-            await self._refuse(key, pod, decision.message)
+            await self._refuse(key, pod, decision)
             return None
         self._assume(pod, claims, decision)
         self._stuck.pop(key, None)
@@ -185,7 +191,9 @@ class Scheduler:
         taken = devices.allocated(self._claims.items())
         taken |= devices.allocated({"status": {"allocation": a}} for a in self._allocated.values())
         classes = {c["metadata"]["name"]: c for c in self._classes.items()}
-        return Snapshot(alive, classes, self._slices.items(), taken)
+        if self._shelf is None:
+            self._shelf = Shelf(self._slices.items())
+        return Snapshot(alive, classes, self._shelf, taken)
 
     def _assume(self, pod: Object, claims: list[Object], decision: Bind) -> None:
         uid = pod["metadata"]["uid"]
@@ -239,7 +247,7 @@ class Scheduler:
             return
         fresh = claim
         if allocation is not None:
-            status["allocation"] = allocation
+            status["allocation"] = {**allocation, "allocationTimestamp": clock.stamp()}
             if FINALIZER not in (metadata.get("finalizers") or ()):
                 finalizers = [*(metadata.get("finalizers") or ()), FINALIZER]
                 body = {
@@ -252,8 +260,9 @@ class Scheduler:
         written = await self._client.replace({**fresh, "status": status}, "status")
         self._claims.accept(written)
 
-    async def _refuse(self, key: Key, pod: Object, message: str) -> None:
+    async def _refuse(self, key: Key, pod: Object, verdict: Unschedulable) -> None:
         """Say in the pod's status why it waits, once per message."""
+        message = verdict.message
         if self._stuck.get(key) == message:
             return
         self._stuck[key] = message
@@ -261,7 +270,7 @@ class Scheduler:
         condition = {
             "type": "PodScheduled",
             "status": "False",
-            "reason": "Unschedulable",
+            "reason": verdict.reason,
             "message": message,
             "lastTransitionTime": clock.stamp(),
         }
