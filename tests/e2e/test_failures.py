@@ -73,6 +73,21 @@ def test_a_killed_envoy_of_a_cluster_costs_only_what_was_in_flight_on_it(two_reg
     assert len(outcome.failures) <= 5, "50 requests a second have at most a handful in flight"
 
 
+def test_the_killed_envoy_of_the_front_door_costs_only_what_was_in_flight_on_it(two_regions: Fleet) -> None:
+    """Nobody else has its port: who connects while it is away waits until the next one takes over."""
+    fleet = two_regions
+    for _ in range(3):
+        name, envoy = fleet.proxy("control")
+        with under_load(fleet) as outcome:
+            os.kill(envoy.pid, signal.SIGKILL)
+            fleet.until("its end", lambda: not envoy.alive)  # noqa: B023
+            killed = time.monotonic()
+            fleet.until("that Envoy running again", lambda: fleet.sessions().get(name) not in (None, envoy))  # noqa: B023
+        late = [what for when, what in outcome.failures if when > killed]
+        assert not late, f"a request that was sent when that Envoy was gone found nobody: {late[:5]}"
+        assert len(outcome.failures) <= 5, "50 requests a second have at most a handful in flight"
+
+
 def test_a_killed_engine_loses_no_later_request(two_regions: Fleet) -> None:
     fleet = two_regions
     name, engine = next((n, r) for n, r in fleet.engines().items() if "gpu-us-east" in n)

@@ -111,6 +111,7 @@ class EnvoyProcess:
         slug = hashlib.sha256(node.encode()).hexdigest()[:16]
         self.node = node
         self.admin = sockets / "proxies" / f"{slug}.admin"
+        self._doors = sockets / "proxies" / slug
         self._record = directory / "run" / f"{slug}.json"
         self._bootstrap = directory / "proxies" / f"{slug}.bootstrap.json"
         self._log = directory / "proxies" / f"{slug}.log"
@@ -122,6 +123,10 @@ class EnvoyProcess:
     @property
     def running(self) -> bool:
         return self.record is not None
+
+    def door(self, number: int) -> Path:
+        """The Unix socket of a listener, beside its port."""
+        return self._doors.with_suffix(f".{number}")
 
     def start(self) -> None:
         """Adopt the recorded process or start one, and keep it running from now on."""

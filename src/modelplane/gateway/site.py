@@ -21,6 +21,7 @@ from modelplane.errors import ApiError, Conflict, NotFound
 from modelplane.gateway import statuses
 from modelplane.gateway.attachment import GROUP, Objects, Picture, attach
 from modelplane.gateway.backends import POOL_GROUP
+from modelplane.gateway.doors import Door, check, passing_on
 from modelplane.gateway.httproutes import Reader
 from modelplane.gateway.model import Gateway
 from modelplane.gateway.ports import KeptPorts
@@ -51,6 +52,9 @@ KINDS: Final = {
     "namespaces": GVK("", "v1", "Namespace"),
     "pools": GVK(POOL_GROUP, "v1", "InferencePool"),
 }
+
+HEALTH_PORT: Final = "#health"
+"""Beside the ports of listeners, whose names have no such character."""
 
 OPTIONAL: Final = frozenset({"pools"})
 """Kinds that a cluster may lack."""
@@ -95,6 +99,7 @@ class Site:
         self._informers: dict[str, Informer] = {}
         self._client: Client | None = None
         self._proxies: dict[Key, EnvoyProcess] = {}
+        self._doors: dict[Key, dict[tuple[str, int], Door | None]] = {}
         self._problems: dict[Key, str] = {}
         self._published: dict[Key, tuple[int, float]] = {}
         self._scheduled: asyncio.TimerHandle | None = None
@@ -126,6 +131,8 @@ class Site:
             self._scheduled.cancel()
         if self._writing is not None:
             self._writing.cancel()
+        for key in list(self._doors):
+            self._shut(key)
         await asyncio.gather(*(proxy.stop() for proxy in self._proxies.values()), *self._tasks, return_exceptions=True)
         self._proxies.clear()
 
@@ -187,12 +194,19 @@ class Site:
             )
             for index, listener in enumerate(gateway.listeners)
         }
-        health = self._host.ports.take(f"{node}#health", ours=ours or key in self._published)
+        health = self._host.ports.take(f"{node}{HEALTH_PORT}", ours=ours or key in self._published)
         known = self._host.server.proxy(node)
+        shared = self._open(key, proxy, {**ports, HEALTH_PORT: health})
+        place = Place(
+            self._host.address,
+            ports,
+            health,
+            self._host.trust_store,
+            doors={name: str(proxy.door(port)) for name, port in ports.items() if name in shared},
+            health_shared=HEALTH_PORT in shared,
+        )
         try:
-            fresh = snapshot(
-                configuration(gateway, Place(self._host.address, ports, health, self._host.trust_store)), known.snapshot
-            )
+            fresh = snapshot(configuration(gateway, place), known.snapshot)
         except WireError as error:
             log.exception("the configuration of %s cannot be written", node)
             self._problems[key] = f"the configuration cannot be written for Envoy: {error}"
@@ -203,7 +217,34 @@ class Site:
             self._published[key] = (serial, time.monotonic())
             self.schedule(PATIENCE)
 
+    def _open(self, key: Key, proxy: EnvoyProcess, ports: Mapping[str, int]) -> set[str]:
+        """Open a door for every port, once, and close those of ports that are no more; the names of ports that have one."""
+        doors = self._doors.setdefault(key, {})
+        for place in [place for place in doors if ports.get(place[0]) != place[1]]:
+            self._close(proxy, place[1], doors.pop(place))
+        for name, port in ports.items():
+            if (name, port) in doors:
+                continue
+            health = name == HEALTH_PORT
+            address, meet = ("127.0.0.1", check) if health else (self._host.address, passing_on(proxy.door(port)))
+            try:
+                doors[name, port] = Door(address, port, meet, ours=proxy.running)
+            except OSError as error:
+                log.info("port %d of %s is the proxy's alone: %s", port, proxy.node, error)
+                doors[name, port] = None
+        return {name for (name, _), door in doors.items() if door is not None}
+
+    def _close(self, proxy: EnvoyProcess, port: int, door: Door | None) -> None:
+        if door is not None:
+            door.close()
+        proxy.door(port).unlink(missing_ok=True)
+
+    def _shut(self, key: Key) -> None:
+        for (_, port), door in self._doors.pop(key, {}).items():
+            self._close(self._proxies[key], port, door)
+
     def _retire(self, key: Key) -> None:
+        self._shut(key)
         proxy = self._proxies.pop(key)
         self._published.pop(key, None)
         self._problems.pop(key, None)
@@ -214,6 +255,9 @@ class Site:
     def _proxy_changed(self, key: Key) -> None:
         proxy = self._proxies.get(key)
         if proxy is not None and not proxy.running:
+            for door in self._doors.get(key, {}).values():
+                if door is not None:
+                    door.alone()
             self._host.server.proxy(self.node(key)).settled = -1
         self.schedule()
 

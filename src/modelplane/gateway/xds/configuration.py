@@ -14,12 +14,14 @@ from modelplane.gateway.xds.names import CLUSTER, ENDPOINTS, HEALTH_CLUSTER, HEA
 
 class Place(msgspec.Struct, frozen=True):
     """Where a proxy stands on this machine: its address, a port per listener name, one for health checks, and the file of
-    authorities that TLS backends are checked against."""
+    authorities that TLS backends are checked against. Ports with a `Door` are shared; their listeners have a Unix socket each."""
 
     address: str
     ports: Mapping[str, int]
     health_port: int
     trust_store: str = ""
+    doors: Mapping[str, str] = {}
+    health_shared: bool = False
 
 
 Configuration = dict[str, dict[str, Object]]
@@ -32,14 +34,18 @@ def configuration(gateway: Gateway, place: Place) -> Configuration:
     result: Configuration = {
         CLUSTER: {HEALTH_CLUSTER: clusters.health_cluster()},
         ENDPOINTS: {},
-        LISTENER: {HEALTH_LISTENER: listeners.health_listener(place.health_port)},
+        LISTENER: {HEALTH_LISTENER: listeners.health_listener(place.health_port, shared=place.health_shared)},
         ROUTES: {},
     }
     for listener in gateway.listeners:
         name = f"routes/{listener.name}"
         result[ROUTES][name] = routes.route_configuration(name, listener)
         result[LISTENER][f"listener/{listener.name}"] = listeners.listener(
-            f"listener/{listener.name}", place.address, place.ports[listener.name], name
+            f"listener/{listener.name}",
+            place.address,
+            place.ports[listener.name],
+            name,
+            place.doors.get(listener.name, ""),
         )
         for route in listener.routes:
             for rule in route.rules:

@@ -60,8 +60,11 @@ end
 """
 
 
-def listener(name: str, address: str, port: int, routes: str) -> Object:
-    """An HTTP listener with its routes over RDS. Nothing is buffered and nothing but a route ends a request."""
+def listener(name: str, address: str, port: int, routes: str, door: str = "") -> Object:
+    """An HTTP listener with its routes over RDS. Nothing is buffered and nothing but a route ends a request.
+
+    With a ``door`` it listens on that Unix socket as well, and shares its port with whoever passes connections on to it.
+    """
     manager: Object = {
         "stat_prefix": name,
         "rds": {"route_config_name": routes, "config_source": {"ads": {}, "resource_api_version": "V3"}},
@@ -73,10 +76,14 @@ def listener(name: str, address: str, port: int, routes: str) -> Object:
         "local_reply_config": local_replies(),
         "http_protocol_options": {"accept_http_10": True},
     }
-    return _listener(name, address, port, manager)
+    made = _listener(name, address, port, manager)
+    if door:
+        made["additional_addresses"] = [{"address": {"pipe": {"path": door}}}]
+        made["enable_reuse_port"] = True
+    return made
 
 
-def health_listener(port: int) -> Object:
+def health_listener(port: int, *, shared: bool = False) -> Object:
     """Takes this proxy's own health checks and sends each to the address and path in its headers."""
     manager: Object = {
         "stat_prefix": HEALTH_LISTENER,
@@ -93,7 +100,7 @@ def health_listener(port: int) -> Object:
         "http_filters": [_lua(_HEALTH), _router(rewriting=False)],
         "generate_request_id": False,
     }
-    return _listener(HEALTH_LISTENER, "127.0.0.1", port, manager)
+    return {**_listener(HEALTH_LISTENER, "127.0.0.1", port, manager), "enable_reuse_port": shared}
 
 
 def _listener(name: str, address: str, port: int, manager: Object) -> Object:
@@ -105,7 +112,7 @@ def _listener(name: str, address: str, port: int, manager: Object) -> Object:
     return {
         "name": name,
         "address": {"socket_address": {"address": address, "port_value": port}},
-        # Two proxies must not share a port by accident, each taking half of the connections.
+        # Two proxies must not share a port by accident, each taking half of the connections; a `Door` sees to that itself.
         "enable_reuse_port": False,
         "filter_chains": [{"filters": [connections]}],
     }

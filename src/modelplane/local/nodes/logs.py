@@ -21,6 +21,8 @@ from modelplane.local.engines.http import Connection, Exchange
 
 POLL: Final = 0.1
 PREFIX: Final = "/containerLogs/"
+STREAMS: Final = {"exec": "exec", "run": "exec", "attach": "attach", "portForward": "portforward"}
+"""What a kubelet has besides, and the subresource of a pod that asks for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,14 @@ class LogServer:
         parts = [unquote(part) for part in path.removeprefix(PREFIX).split("/")]
         if path == "/healthz":
             exchange.send(200, b"ok", "text/plain")
+            return
+        asked = STREAMS.get(path.strip("/").partition("/")[0])
+        if asked is not None:
+            told = (
+                f"pods/{asked} is not served by simulated nodes: they have no streams into containers. "
+                "Read what a pod prints with `kubectl logs`; reach it at its own address."
+            )
+            exchange.send(501, f"{told}\n".encode(), "text/plain")
             return
         if not path.startswith(PREFIX) or len(parts) != 3:
             exchange.send(
