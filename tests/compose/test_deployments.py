@@ -216,6 +216,25 @@ def test_a_replica_that_leaves_serves_as_it_is_until_its_replacement_does() -> N
     assert [obj["spec"]["clusterName"] for obj in fleet.all(MODEL_REPLICA)] == [f"gpu-{other}"]
 
 
+def test_a_replica_without_room_for_what_its_deployment_became_serves_on_as_it_is() -> None:
+    fleet = settled()
+    before = {name: fleet.get(MODEL_REPLICA, name, NAMESPACE)["spec"] for name in (US, EU)}
+    (engine,) = deployment_of(fleet)["spec"]["template"]["spec"]["engines"]
+    change(fleet, engines=[engine | {"copies": 9}])
+    fleet.settle()
+    assert {name: fleet.get(MODEL_REPLICA, name, NAMESPACE)["spec"] for name in (US, EU)} == before
+    assert endpoints_of(fleet) == [US, EU]
+    deployment = deployment_of(fleet)
+    status, reason, message = fleet.condition(deployment, "ReplicasScheduled")
+    assert (status, reason) == ("False", "PartiallyScheduled")
+    assert message.startswith("2 of 2 replicas placed, 2 of them at an earlier size: ")
+    assert deployment["status"]["replicas"] == {"total": 2, "ready": 2}
+    assert {one["code"] for one in deployment["status"]["placement"] if one.get("replica")} == {"Held"}
+    change(fleet, engines=[engine])
+    fleet.settle()
+    assert fleet.condition(deployment_of(fleet), "ReplicasScheduled")[0] == "True"
+
+
 # --- replicas ---------------------------------------------------------------------------------------------------
 
 

@@ -29,7 +29,7 @@ def first_fit(fleet: Fleet, request: PlacementRequest) -> Plan:
     ]
     taken = {one.cluster for one in fleet.replicas}
     free = [name for name in fleet.clusters if name not in taken][: max(0, request.replicas - len(mine))]
-    kept = [_place(one.cluster, one.key.name, State.RETAINED) for one in mine]
+    kept = [_place(one.cluster, one.key.name, State.NEW if one.assumed else State.RETAINED) for one in mine]
     return Plan(
         key=request.key,
         uid=request.uid,

@@ -89,11 +89,22 @@ def test_what_leaves_and_does_not_serve_is_not_kept() -> None:
     assert places(plan(world, now)) == ["b/0"]
 
 
-def test_what_leaves_without_a_replacement_goes() -> None:
+def test_what_serves_is_not_torn_down_while_its_replacement_has_no_place() -> None:
     before, now = want(), want(selectors=PROD)
     found = plan(fleet(cluster("a"), under(before, "a/0", ready=True)), now)
-    assert places(found) == []
+    assert (places(found), found.placed, found.missing) == (["a/0!"], 0, 1)
     assert found.condition().reason == "NoClusters"
+    assert f"replica {found.placements[0].name} serves on a until it is replaced" in found.summary()
+    assert places(plan(fleet(cluster("a"), under(before, "a/0")), now)) == [], "one that does not serve is of no use"
+    held_back = plan(fleet(cluster("a"), under(before, "a/0", ready=True)), want(selectors=PROD, fill=False))
+    assert places(held_back) == ["a/0!"], "nor while nothing new may be placed"
+
+
+def test_no_more_of_those_that_leave_are_kept_than_the_deployment_asks_for() -> None:
+    before, now = want(2), want(1, selectors=PROD)
+    serving = [under(before, f"a/{index}", ready=True) for index in range(2)]
+    assert places(plan(fleet(cluster("a"), *serving), now)) == ["a/0!"]
+    assert places(plan(fleet(cluster("a"), *serving), want(0, selectors=PROD))) == []
 
 
 def test_a_move_within_the_cluster_keeps_the_name() -> None:
@@ -102,16 +113,6 @@ def test_a_move_within_the_cluster_keeps_the_name() -> None:
     (moved,) = plan(world, now).placements
     assert (moved.name, moved.state) == (world.replicas[0].key.name, State.NEW)
     assert moved.engines[0].members[0].pool == "big"
-
-
-def test_requests_that_grew_on_their_pool_stay_and_are_said() -> None:
-    before, now = want(2, standalone(ask(count=4))), want(2, standalone(ask(count=8)))
-    node = pool("default", 0, gpu(count=8), free=[({GPU: 8}, 1)])
-    half = stamped("main", ("Standalone", "default", 1, ((GPU, 4),)))
-    halves = [replica(f"a/{index}", half, constraints=before.constraints()) for index in range(2)]
-    found = plan(fleet(cluster("a", node), *halves), now)
-    assert places(found) == ["a/0", "a/1"]
-    assert "engine main now needs 1 pods in pool default and 0 fit" in found.notes[0]
 
 
 def test_a_move_within_the_cluster_may_use_the_room_of_others_that_leave_too() -> None:

@@ -215,8 +215,8 @@ def test_only_claimed_devices_become_requests() -> None:
 
 def test_copies_that_do_not_fit_are_said_and_move_nothing() -> None:
     found = plan(fleet(ONE["a"], replica("a/0")), want(1, standalone(copies=3)))
-    assert found.condition().reason == "ReplicasCreated"
-    assert "engine main now needs 3 pods in pool default and 1 fit" in found.summary()
+    assert (found.condition().status, found.condition().reason) == ("False", "PartiallyScheduled")
+    assert "engine main now needs 3 nodes of pool default on a, where 1 fit" in found.summary()
 
 
 def test_removals_say_why() -> None:

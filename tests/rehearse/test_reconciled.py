@@ -63,6 +63,33 @@ async def _interleave(plane: Running, random: random.Random) -> None:
     await plane.settled(lambda: not plane.ledger.fleet().replicas and not api.all("ModelReplica"))
 
 
+async def test_of_two_deployments_that_grow_at_once_into_one_node_one_does() -> None:
+    async with FakeApi() as api:
+        await api.put(inference_cluster("east", pools={"default": 3}))
+        async with running(api) as plane:
+            asking = [deployment("one"), deployment("two", made="2026-11-29T12:00:01Z")]
+            for obj in asking:
+                await api.put(obj)
+            await plane.settled(lambda: _said(api) == {"ReplicasCreated"} and len(api.all("ModelReplica")) == 2)
+            for seed in range(20):
+                chance = random.Random(seed)
+                await asyncio.gather(*(_resize(api, obj, 2, chance) for obj in asking))
+                await plane.settled(lambda: sorted(_copies(api)) == [1, 2] and "PartiallyScheduled" in _said(api))
+                await asyncio.gather(*(_resize(api, obj, 1, chance) for obj in asking))
+                await plane.settled(lambda: _copies(api) == [1, 1] and _said(api) == {"ReplicasCreated"})
+
+
+async def _resize(api: FakeApi, obj: Object, copies: int, random: random.Random) -> None:
+    await _pause(random)
+    stored = copy.deepcopy(api.find("ModelDeployment", obj["metadata"]["name"], "ml") or {})
+    stored["spec"]["template"]["spec"]["engines"][0]["copies"] = copies
+    await api.put(stored)
+
+
+def _copies(api: FakeApi) -> list[int]:
+    return [replica["spec"]["engines"][0].get("copies", 1) for replica in api.all("ModelReplica")]
+
+
 def _said(api: FakeApi) -> set[str]:
     return {
         condition["reason"]

@@ -39,7 +39,7 @@ class Reason(StrEnum):
     NO_CACHE_STORAGE = "NoCacheStorage"
     """The clusters that match offer no storage for the ModelCache."""
     PARTIALLY_SCHEDULED = "PartiallyScheduled"
-    """Some replicas have a place and some do not; the message says why."""
+    """Some replicas have no place, or no room for the size that is asked for now; the message says why."""
     SCHEDULING = "Scheduling"
     """Placed, and not observed yet."""
     REPLICAS_CREATED = "ReplicasCreated"

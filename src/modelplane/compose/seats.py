@@ -34,10 +34,10 @@ def selector(deployment: ModelDeployment) -> str:
 
 
 def replica_child(xr: Object, seat: Placement, cluster: Object | None, observed: Mapping[str, Observed]) -> Child:
-    """The replica of a placement. One that is leaving stays as it is until it goes."""
+    """The replica of a placement. One that is leaving, or has no room for what the deployment became, stays as it is."""
     seen = observed.get(replica_key(seat))
     stamped = seen.manifest["spec"] if seen is not None else None
-    spec = stamped if stamped is not None and seat.state is State.LEAVING else _spec(xr, seat, stamped)
+    spec = stamped if stamped is not None and seat.state in (State.LEAVING, State.HELD) else _spec(xr, seat, stamped)
     return Child(
         key=replica_key(seat),
         manifest=manifest(

@@ -1,7 +1,8 @@
 """Placing: one serial step over one picture of the fleet, so that two deployments never take one slot.
 
 The picture is what the caches show and what was placed a moment ago and is not shown yet. A reservation is made in memory before
-the replica is applied, and ends when the cache shows the replica. After a start nothing is placed until the caches are whole.
+the replica is applied, or made larger, and ends when the cache shows the replica so. After a start nothing is placed until the
+caches are whole.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from typing import TypeAlias
+
+import msgspec
 
 from modelplane.api.inference_cluster import KIND as INFERENCE_CLUSTER
 from modelplane.api.inference_cluster import parse as parse_cluster
@@ -63,13 +66,13 @@ class Ledger:
             if not self._caches.watch(None, kind).informer.synced.is_set():
                 raise TemporaryError(f"{owner} is placed once every {kind.kind} has been read", after=0.05)
         plan = self._planner(self._picture.fleet, request)
-        kept = {Key(owner.key.namespace, placement.name) for placement in plan.placements}
-        for key in self._promises.get(owner, set()) - kept:
-            self._release(key, hide=True)
-        for replica in plan.assumed():
+        promised = plan.assumed()
+        for key in self._promises.get(owner, set()) - {replica.key for replica in promised}:
+            self._release(key, withdraw=True)
+        for replica in promised:
             self._promise(owner, replica)
         self._asked.add(owner)
-        if plan.missing or len(kept) > plan.placed:
+        if not plan.complete or len(plan.placements) > plan.placed:
             self._unmet[owner] = request
         else:
             self._unmet.pop(owner, None)
@@ -86,7 +89,7 @@ class Ledger:
         promised = sorted(self._promises.get(owner, ()))
         places = {self._picture.fleet.by_key[key].cluster for key in promised}
         for key in promised:
-            self._release(key, hide=True)
+            self._release(key, withdraw=True)
         for place in sorted(places):
             self._wake_unmet(self._picture.fleet.clusters.get(place))
 
@@ -94,18 +97,19 @@ class Ledger:
 
     def _promise(self, owner: Parent, replica: Replica) -> None:
         known = self._picture.fleet.by_key.get(replica.key)
-        if known is not None and not known.assumed:
+        exists = known is not None and not known.assumed
+        if known is not None and exists and known.engines == replica.engines:
             return
         if replica.key in self._promised:
-            self._release(replica.key, hide=False)
+            self._release(replica.key, withdraw=False)
         self._picture.promise(replica)
         self._promised[replica.key] = owner
         self._promises.setdefault(owner, set()).add(replica.key)
-        if replica.owner:
+        if replica.owner and not exists:
             self._seats[replica.owner, replica.cluster, replica.index] = replica.key
 
-    def _release(self, key: Key, *, hide: bool) -> None:
-        """End a promise; ``hide`` its room is free again, else what exists under its key holds it."""
+    def _release(self, key: Key, *, withdraw: bool) -> None:
+        """End a promise; ``withdraw`` its room is free again, else what exists under its key holds it."""
         owner = self._promised.pop(key)
         self._promises[owner].discard(key)
         if not self._promises[owner]:
@@ -115,8 +119,8 @@ class Ledger:
             seat = (promised.owner, promised.cluster, promised.index)
             if self._seats.get(seat) == key:
                 del self._seats[seat]
-        if hide:
-            self._picture.hide(key)
+        if withdraw:
+            self._picture.withdraw(key)
 
     # --- what the caches show ----------------------------------------------------------------------------------------
 
@@ -156,6 +160,8 @@ class Ledger:
         known = before if before is not None and not before.assumed else None
         if new is None:
             if known is not None:
+                if key in self._promised:
+                    self._release(key, withdraw=True)
                 self._picture.hide(key)
                 self._wake_owner(known)
                 self._wake_unmet(self._picture.fleet.clusters.get(known.cluster))
@@ -165,12 +171,15 @@ class Ledger:
         except PermanentError as error:
             log.warning("ModelReplica %s is not understood: %s", key, error)
             return
-        if key in self._promised:
-            self._release(key, hide=False)
+        if known is not None and known.growing and shown.engines == known.engines:
+            # It has not been given its new size yet, so that stays promised.
+            shown = msgspec.structs.replace(shown, growing=known.growing)
+        elif key in self._promised:
+            self._release(key, withdraw=False)
         seat = self._seats.get((shown.owner, shown.cluster, shown.index))
         if seat is not None:
             # By its seat: a replica whose name was taken got another one.
-            self._release(seat, hide=True)
+            self._release(seat, withdraw=True)
         if shown == known:
             return
         self._picture.show(shown)

@@ -112,6 +112,31 @@ class PoolLedger:
                 waiting += self._grow_one(need.claims)
         return waiting
 
+    def how_many(self, needs: Sequence[Need]) -> int:
+        """Of the needs' pods, those that would find room one after the other."""
+        trial = self.copy()
+        found = 0
+        for need in needs:
+            fitting = min(need.pods, trial.free(need.claims) + trial.growth(need.claims))
+            trial.charge(Need(need.pool, fitting, need.claims))
+            found += fitting
+        return found
+
+    def give_back(self, need: Need) -> None:
+        """Devices that the observation counts as taken are free again.
+
+        The histogram does not say on which node they are. Where it leaves one kind of node that can have them they are counted
+        there, else as a node of their own: nothing is counted together that may lie apart.
+        """
+        if self.buckets is None:
+            return
+        for _ in range(need.pods):
+            homes = [free for free in self.buckets if within(_plus(free, need.claims), self.whole)]
+            if len(homes) == 1:
+                self._move(homes[0], _plus(homes[0], need.claims))
+            else:
+                self.buckets[need.claims] = self.buckets.get(need.claims, 0) + 1
+
     def take(self, needs: Sequence[Need]) -> int | None:
         """Take room for all needs, or for none: the pods that wait for nodes to come, or None where there is no room."""
         if self.buckets is None:
@@ -222,6 +247,15 @@ class Ledger:
         """Charge every need whose pool is there. Gives the pods that wait for nodes."""
         return sum(self.pools[need.pool].charge(need) for need in needs if need.pool in self.pools)
 
+    def take(self, needs: Iterable[Need]) -> bool:
+        """Take room for all needs of each pool at once; False, with some of it taken, where a pool has none or is not there."""
+        loads: dict[str, list[Need]] = {}
+        for need in needs:
+            loads.setdefault(need.pool, []).append(need)
+        return all(
+            pool in self.pools and self.pools[pool].take(load) is not None for pool, load in sorted(loads.items())
+        )
+
 
 def claims_of(amounts: Mapping[str, int]) -> Claims:
     """A mapping as claims, zero amounts left out."""
@@ -236,6 +270,18 @@ def pods_per_node(free: Claims, claims: Claims) -> int:
     """How many pods with these claims one node with these free devices takes."""
     have = dict(free)
     return min((have.get(name, 0) // count for name, count in claims), default=0)
+
+
+def _plus(free: Claims, claims: Claims) -> Claims:
+    amounts = dict(free)
+    for name, count in claims:
+        amounts[name] = amounts.get(name, 0) + count
+    return tuple(sorted(amounts.items()))
+
+
+def within(claims: Claims, whole: Claims) -> bool:
+    most = dict(whole)
+    return all(count <= most.get(name, 0) for name, count in claims)
 
 
 def _less(free: Claims, claims: Claims) -> Claims:

@@ -168,14 +168,14 @@ def _assign(
         chosen[index] = group
         taken = order[: at + 1]
         needs = [(requests[i].count, options[i][chosen[i]]) for i in taken]
-        if _flows(needs, [device.count for device in devices]) and _assign(
+        if flows(needs, [device.count for device in devices]) and _assign(
             at + 1, order, requests, options, devices, chosen
         ):
             return True
     return False
 
 
-def _flows(needs: Sequence[tuple[int, list[int]]], free: list[int]) -> bool:
+def flows(needs: Sequence[tuple[int, list[int]]], free: list[int]) -> bool:
     """Whether every need can be met from its entries at once: a small maximum flow by augmenting paths."""
     given: list[dict[int, int]] = [{} for _ in needs]
 

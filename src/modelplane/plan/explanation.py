@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
+from modelplane.api.meta import Key
 from modelplane.plan.fleet import Fleet, Replica
-from modelplane.plan.outcome import Placement, Plan
+from modelplane.plan.outcome import Placement, Plan, State
 from modelplane.plan.placement import plan
 from modelplane.plan.remedies import Change, smallest_change
 from modelplane.plan.request import PlacementRequest
@@ -59,7 +60,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def nearest(self) -> Refusal | None:
         """The cluster with the smallest change, where a replica is missing."""
-        if not self.plan.missing:
+        if self.plan.complete:
             return None
         changed = [one for one in self.refusals if one.changes]
         return min(changed, key=lambda one: (len(one.changes), [c.size() for c in one.changes]), default=None)
@@ -106,12 +107,17 @@ def explain(fleet: Fleet, request: PlacementRequest, notes: Iterable[str] = ()) 
     known = {one.key.name: one for one in fleet.of_deployment(request.key)}
     # Changes are tried on what is left once this plan is carried out.
     after = _after(fleet, found)
+    # One that has no room for its new size has what it holds already.
+    held = {one.cluster: one.name for one in reversed(found.placements) if one.state is State.HELD}
+    vacant = {cluster: _without(after, Key(request.key.namespace, name)) for cluster, name in held.items()}
     ranked = by_nearness(found.verdicts)
     refused = [verdict for verdict in ranked if verdict.code is not Code.FITS]
     refusals = [
         Refusal(
             verdict=verdict,
-            changes=smallest_change(after, request, after.clusters[verdict.cluster]) if at < CHANGES else (),
+            changes=smallest_change(vacant.get(verdict.cluster, after), request, fleet.clusters[verdict.cluster])
+            if at < CHANGES
+            else (),
         )
         for at, verdict in enumerate(refused)
     ]
@@ -129,6 +135,10 @@ def _after(fleet: Fleet, found: Plan) -> Fleet:
     gone = {(found.key.namespace, one.name) for one in found.removed}
     rest = [one for key, one in fleet.by_key.items() if (key.namespace, key.name) not in gone]
     return Fleet.of(fleet.clusters.values(), (*rest, *found.assumed()))
+
+
+def _without(fleet: Fleet, key: Key) -> Fleet:
+    return Fleet.of(fleet.clusters.values(), (one for one in fleet.by_key.values() if one.key != key))
 
 
 def _seat(placement: Placement, replica: Replica | None) -> Seat:

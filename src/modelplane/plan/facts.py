@@ -125,16 +125,17 @@ class Facts:
             verdict = self._closed.get(name)
             if verdict is None:
                 if name in charged:
-                    verdict = self._judge(fleet, name, charged[name])
+                    verdict = self.judge(fleet, name, charged[name])
                 else:
                     state, verdict = known.get(name, _UNKNOWN)
                     if state != memo.state[name]:
-                        verdict = self._judge(fleet, name, fleet.room(name))
+                        verdict = self.judge(fleet, name, fleet.room(name))
                         known[name] = memo.state[name], verdict
             found.append(verdict)
         return tuple(found)
 
-    def _judge(self, fleet: Fleet, name: str, ledger: Ledger) -> Verdict:
+    def judge(self, fleet: Fleet, name: str, ledger: Ledger) -> Verdict:
+        """What one more replica would meet on an open cluster with so much left."""
         options = self.options(fleet.memo, name)
         return judge(fleet.clusters[name], self._request, self.matcher, ledger, options)
 

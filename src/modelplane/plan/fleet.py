@@ -90,16 +90,27 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The verdict that placed it."""
     deleting: bool = False
     assumed: bool = False
+    growing: tuple[ReplicaEngine, ...] = ()
+    """The size and pools that it was just given and does not show yet."""
 
     @property
     def needs(self) -> tuple[Need, ...]:
-        """What it takes, at the size that it was stamped with."""
-        return tuple(
-            Need(member.pool, member.pods * engine.copies, member.claims)
-            for engine in self.engines
-            for member in engine.members
-            if member.claims
-        )
+        """What it takes, at the size that it was stamped with or was just given."""
+        return _needs(self.growing or self.engines)
+
+    @property
+    def stamped_needs(self) -> tuple[Need, ...]:
+        """What it takes at the size that it shows."""
+        return _needs(self.engines)
+
+
+def _needs(engines: Sequence[ReplicaEngine]) -> tuple[Need, ...]:
+    return tuple(
+        Need(member.pool, member.pods * engine.copies, member.claims)
+        for engine in engines
+        for member in engine.members
+        if member.claims
+    )
 
 
 class Fleet(msgspec.Struct, frozen=True, eq=False):
@@ -155,12 +166,24 @@ class Fleet(msgspec.Struct, frozen=True, eq=False):
             known = self.memo.ledgers[cluster] = self._charged(cluster, frozenset())
         return known
 
-    def _charged(self, cluster: str, without: frozenset[Key]) -> Ledger:
+    def vacated(self, cluster: str, without: frozenset[Key], leaving: frozenset[Key]) -> Ledger:
+        """The capacity less what stays there, once the ``leaving`` ones have given back what an observation counts as theirs.
+        Those ``without`` are not charged either. Yours."""
+        return self._charged(cluster, without | leaving, leaving)
+
+    def _charged(self, cluster: str, without: frozenset[Key], leaving: frozenset[Key] = frozenset()) -> Ledger:
         pools = {pool.name: pool.capacity for pool in self.clusters[cluster].pools}
         ledger = Ledger.of(pools)
-        for replica in self.on(cluster):
+        there = self.on(cluster)
+        for replica in there:
+            if replica.growing or replica.key in leaving:
+                for need in replica.stamped_needs:
+                    if accounted(replica, pools.get(need.pool)):
+                        ledger.pools[need.pool].give_back(need)
+        for replica in there:
             if replica.key not in without:
-                ledger.charge(need for need in replica.needs if not accounted(replica, pools.get(need.pool)))
+                known = not replica.growing
+                ledger.charge(n for n in replica.needs if not (known and accounted(replica, pools.get(n.pool))))
         return ledger
 
 
@@ -244,10 +267,20 @@ class Picture:
         self._charge(replica, 1)
 
     def promise(self, replica: Replica) -> None:
-        """A replica is placed and not seen yet; what exists under its key wins."""
+        """A replica is placed and not seen yet. What exists under its key wins, and is counted at the promised size and place."""
         known = self._by_key.get(replica.key)
         if known is None or known.assumed:
             self.show(replica)
+        elif known.engines != replica.engines:
+            self.show(msgspec.structs.replace(known, growing=replica.engines))
+
+    def withdraw(self, key: Key) -> None:
+        """A promise is off: what is only promised goes, what exists is counted as it shows itself."""
+        known = self._by_key.get(key)
+        if known is not None and known.assumed:
+            self.hide(key)
+        elif known is not None and known.growing:
+            self.show(msgspec.structs.replace(known, growing=()))
 
     def hide(self, key: Key) -> None:
         """A replica is gone, and its room free."""
@@ -270,7 +303,7 @@ class Picture:
         ledger = self._memo.ledgers.get(replica.cluster)
         counted = ledger is not None
         if ledger is not None:
-            for engine in replica.engines:
+            for engine in replica.growing or replica.engines:
                 for member in engine.members:
                     pool = ledger.pools.get(member.pool) if member.claims else None
                     if pool is not None:

@@ -25,6 +25,8 @@ class State(StrEnum):
     """It is placed by this plan."""
     LEAVING = "Leaving"
     """It no longer satisfies the deployment, and serves until its replacement does."""
+    HELD = "Held"
+    """The deployment became larger than any room for it: the replica stays as it was placed."""
 
 
 class Departure(StrEnum):
@@ -36,6 +38,7 @@ class Departure(StrEnum):
     POOL_GONE = "PoolGone"
     NO_LONGER_MATCHES = "NoLongerMatches"
     SHAPE_CHANGED = "ShapeChanged"
+    OUTGROWN = "Outgrown"
     SCALED_DOWN = "ScaledDown"
 
 
@@ -68,6 +71,8 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     waiting: int = 0
     """Pods that wait for nodes to come."""
     constraints: str = ""
+    grown: bool = False
+    """It stays and takes more, or other, devices than it shows."""
 
     @property
     def annotation(self) -> str:
@@ -104,6 +109,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Clusters that the deployment's selectors match."""
     notes: tuple[str, ...] = ()
     """What a person should know about placements that stay."""
+    crowded: int = 0
+    """Replicas that do not serve and whose pool has fewer nodes than its replicas take."""
     holding: bool = False
     """Nothing new is placed in this pass, since the deployment's ModelCache is not known."""
 
@@ -115,6 +122,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def missing(self) -> int:
         return max(0, self.wanted - self.placed)
+
+    @property
+    def held(self) -> int:
+        """Placed replicas that stay at an earlier size, since there is no room for the deployment's."""
+        return sum(1 for placement in self.placements if placement.state is State.HELD)
+
+    @property
+    def complete(self) -> bool:
+        """Every replica has a place, and room there."""
+        return not self.missing and not self.held and not self.crowded
 
     @property
     def waiting(self) -> int:
@@ -130,8 +147,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         text = f"{self.placed} of {self.wanted} replicas placed"
         if self.waiting:
             text = f"{text}, {self.waiting} of them waiting for nodes"
+        if self.held:
+            text = f"{text}, {self.held} of them at an earlier size"
+        if self.crowded:
+            text = f"{text}, {self.crowded} of them without room"
         if self.missing:
             text = f"{text}; {self.missing} without a place"
+        if self.missing or self.held:
             if self.holding:
                 return f"{text}: new replicas wait for the ModelCache"
             if not self.verdicts:
@@ -140,14 +162,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def summary(self) -> str:
         """The message of the ReplicasScheduled condition: the headline, then what each cluster lacks, under 1 KiB."""
-        refused = self.wanted and self.missing and not self.holding
+        refused = self.wanted and (self.missing or self.held) and not self.holding
         return digest(self.headline(), self.verdicts if refused else (), self.notes)
 
     def condition(self) -> Condition:
         """ReplicasScheduled: True only when every replica has a place."""
         if self.wanted == 0:
             status, reason = Status.TRUE, "ScaledToZero"
-        elif not self.missing:
+        elif self.complete:
             status, reason = Status.TRUE, "ReplicasCreated"
         elif self.placed:
             status, reason = Status.FALSE, "PartiallyScheduled"
@@ -162,11 +184,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return Condition(type=SCHEDULED, status=status, reason=reason, message=self.summary())
 
     def assumed(self) -> tuple[Replica, ...]:
-        """The new placements as replicas, to be counted until the cache shows them."""
+        """The new placements, and those that grow where they are, as replicas to be counted until the cache shows them."""
         stamped: dict[int, tuple[ReplicaEngine, ...]] = {}
         found = []
         for placement in self.placements:
-            if placement.state is State.NEW:
+            if placement.state is State.NEW or placement.grown:
                 engines = stamped.get(id(placement.engines))
                 if engines is None:
                     engines = stamped[id(placement.engines)] = tuple(map(_stamped, placement.engines))

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+import msgspec
+
 from modelplane.api.meta import Key
 from modelplane.plan.capacity import Ledger, Need
-from modelplane.plan.devices import claims_by_class
 from modelplane.plan.facts import Facts
 from modelplane.plan.fitting import Fit, take
 from modelplane.plan.fleet import Cluster, Fleet, Replica
@@ -25,6 +26,7 @@ from modelplane.plan.retention import (
     Leaving,
     Lost,
     as_stamped,
+    demand,
     judge_replicas,
     outgrown,
     owns,
@@ -49,8 +51,12 @@ class _Planning:
         self.kept: list[Kept] = []
         self.leaving: list[Leaving] = []
         self.placements: list[Placement] = []
-        self.fits: list[tuple[str, Fit]] = []
-        """What this plan has placed so far, by cluster."""
+        self.taken: list[tuple[str, tuple[Need, ...]]] = []
+        """What this plan has placed and let grow so far, by cluster."""
+        self.grown: set[Key] = set()
+        """Replicas whose needs are among those."""
+        self.vacant: dict[str, Ledger] = {}
+        """By cluster of a replica that found no room for its new size: what there is without it."""
         self.removed: list[Removal] = []
         self.gone: set[Key] = set()
         """Replicas whose room is free again."""
@@ -60,12 +66,14 @@ class _Planning:
     def run(self, explain: bool) -> Plan:
         judged = judge_replicas(self.fleet, self.request, self.facts.matcher, self.digest)
         self.sort(judged)
+        self.replace_outgrown()
         self.scale_down()
         self.placements = [self.retained(kept) for kept in self.kept]
         for one in self.placements:
             self.used.setdefault(one.cluster, set()).add(one.index)
         if self.request.fill:
             self.fill()
+        self.resize()
         self.keep_leaving()
         return self.outcome(explain)
 
@@ -85,24 +93,30 @@ class _Planning:
         self.gone.add(replica.key)
         self.removed.append(Removal(replica.key.name, replica.cluster, replica.index, reason, message))
 
+    def replace_outgrown(self) -> None:
+        """Where there are more replicas than are asked for, those that have no room for the deployment's size have been replaced:
+        they leave when the others serve."""
+        surplus = len(self.kept) - self.request.replicas
+        if surplus <= 0:
+            return
+        stuck = [kept for kept in self.kept if self.is_outgrown(kept) and not self.trial(kept)[1]]
+        for kept in sorted(stuck, key=self.dispensable, reverse=True)[:surplus]:
+            self.kept.remove(kept)
+            self.leaving.append(Leaving(kept.replica, Departure.OUTGROWN, self.shortfall(kept)))
+
     def scale_down(self) -> None:
         """Drop first what is being deleted or does not serve, then from the fullest cluster, the later name, the highest index."""
         while len(self.kept) > self.request.replicas:
-            counts = Counter(kept.replica.cluster for kept in self.kept)
-            drop = max(
-                self.kept,
-                key=lambda kept: (
-                    kept.replica.deleting,
-                    not kept.replica.ready,
-                    counts[kept.replica.cluster],
-                    kept.replica.cluster,
-                    kept.replica.index,
-                ),
-            )
+            drop = max(self.kept, key=self.dispensable)
             self.kept.remove(drop)
             self.remove(drop.replica, Departure.SCALED_DOWN, f"scaled down to {self.request.replicas}")
 
-    def retained(self, kept: Kept) -> Placement:
+    def dispensable(self, kept: Kept) -> tuple[bool, bool, int, str, int]:
+        replica = kept.replica
+        there = sum(1 for one in self.kept if one.replica.cluster == replica.cluster)
+        return replica.deleting, not replica.ready, there, replica.cluster, replica.index
+
+    def retained(self, kept: Kept, *, grown: bool = False) -> Placement:
         return Placement(
             cluster=kept.replica.cluster,
             index=kept.replica.index,
@@ -112,6 +126,7 @@ class _Planning:
             state=State.NEW if kept.replica.assumed else State.RETAINED,
             message=kept.note or kept.replica.message,
             constraints=self.digest,
+            grown=grown,
         )
 
     # --- fill ---------------------------------------------------------------------------------------------------
@@ -143,15 +158,17 @@ class _Planning:
         else:
             take(found, known)
 
+    def vacated(self, cluster: str, *leaving: Key) -> Ledger | None:
+        """What this plan leaves of a cluster without these replicas; None where its own placements could not be told apart."""
+        trial = self.fleet.vacated(cluster, frozenset(self.gone), frozenset(self.grown.union(leaving)))
+        taken = (need for name, needs in self.taken if name == cluster for need in needs)
+        return trial if trial.take(taken) else None
+
     def take_over(self, cluster: Cluster, leaving: Leaving, released: list[Leaving]) -> bool:
         """Place in the slot of a leaving replica, with the room of the released ones."""
-        free = self.gone | {one.replica.key for one in released}
-        trial = self.fleet.ledger(cluster.name, frozenset(free))
-        for name, earlier in self.fits:
-            if name == cluster.name:
-                take(earlier, trial)
-        found = self.facts.fit(self.fleet, cluster.name, trial)
-        if found is None:
+        trial = self.vacated(cluster.name, *(one.replica.key for one in released))
+        found = self.facts.fit(self.fleet, cluster.name, trial) if trial is not None else None
+        if trial is None or found is None:
             return False
         take(found, trial)
         self.ledgers[cluster.name] = trial
@@ -218,7 +235,9 @@ class _Planning:
         return index
 
     def place(self, cluster: Cluster, index: int, found: Fit, name: str) -> None:
-        self.fits.append((cluster.name, found))
+        options = found.options
+        needs = options[0].needs if len(options) == 1 else tuple(need for one in options for need in one.needs)
+        self.taken.append((cluster.name, needs))
         self.placements.append(
             Placement(
                 cluster=cluster.name,
@@ -273,13 +292,102 @@ class _Planning:
             self.reasons[key] = known
         return known
 
+    # --- resize -------------------------------------------------------------------------------------------------
+
+    def resize(self) -> None:
+        """Give replicas the size that their deployment has now: where they are, else elsewhere as a replacement, else not yet."""
+        larger = sorted(
+            filter(self.is_outgrown, self.kept), key=lambda kept: (kept.replica.cluster, kept.replica.index)
+        )
+        for kept in [kept for kept in larger if not self.grow(kept)]:
+            self.move(kept) if self.request.fill else self.hold(kept)
+
+    def is_outgrown(self, kept: Kept) -> bool:
+        return outgrown(kept, self.fleet.clusters[kept.replica.cluster])
+
+    def trial(self, kept: Kept) -> tuple[Ledger, bool]:
+        """Its cluster with the replica at its new size on the pools that it has, and whether that fits."""
+        trial = self.without(kept)
+        return trial, trial.take(need for _, need in demand(kept))
+
+    def grow(self, kept: Kept) -> bool:
+        """Let the replica take its new size where that fits."""
+        trial, fits = self.trial(kept)
+        if fits:
+            cluster = kept.replica.cluster
+            self.ledgers[cluster] = trial
+            self.taken.append((cluster, tuple(need for _, need in demand(kept))))
+            self.grown.add(kept.replica.key)
+            self.seat(kept, self.retained(kept, grown=True))
+        return fits
+
+    def seat(self, kept: Kept, *instead: Placement) -> None:
+        """Put another placement in place of the replica's own, or none."""
+        name = kept.replica.key.name
+        self.placements = [one for one in self.placements if one.name != name] + list(instead)
+
+    def move(self, kept: Kept) -> None:
+        """Place the replica anew; it serves until its replacement does."""
+        why = self.shortfall(kept)
+        leaving = Leaving(kept.replica, Departure.OUTGROWN, why)
+        self.seat(kept)
+        self.kept.remove(kept)
+        self.leaving.append(leaving)
+        before = len(self.placements)
+        self.fill()
+        if len(self.placements) == before:
+            self.leaving.remove(leaving)
+            self.kept.append(kept)
+            self.hold(kept)
+
+    def hold(self, kept: Kept) -> None:
+        """Leave the replica as it is; one that nobody has made yet is not made."""
+        replica, why = kept.replica, self.shortfall(kept)
+        if replica.assumed:
+            self.kept.remove(kept)
+            self.seat(kept)
+            self.remove(replica, Departure.OUTGROWN, why)
+            return
+        self.vacant[replica.cluster] = self.without(kept)
+        self.kept[self.kept.index(kept)] = Kept(
+            replica, kept.engines, f"replica {replica.key.name} stays as it is: {why}"
+        )
+        held = Placement(
+            cluster=replica.cluster,
+            index=replica.index,
+            name=replica.key.name,
+            engines=as_stamped(replica),
+            state=State.HELD,
+            message=why,
+            constraints=replica.constraints,
+        )
+        self.seat(kept, held)
+
+    def without(self, kept: Kept) -> Ledger:
+        """What its cluster has without the replica."""
+        cluster = kept.replica.cluster
+        return self.vacated(cluster, kept.replica.key) or self.ledger(cluster).copy()
+
+    def shortfall(self, kept: Kept) -> str:
+        """What the pools of the replica lack for its new size, in figures."""
+        pools, cluster = self.without(kept).pools, kept.replica.cluster
+        needs: dict[tuple[str, str], list[Need]] = {}
+        for engine, need in demand(kept):
+            needs.setdefault((engine, need.pool), []).append(need)
+        # They do not fit together, so one of them does not fit beside those before it.
+        engine, name = next(at for at, own in needs.items() if at[1] not in pools or pools[at[1]].take(own) is None)
+        pool, pods = pools.get(name), sum(need.pods for need in needs[engine, name])
+        if pool is None:
+            return f"engine {engine} became larger, and {cluster} does not publish pool {name} now"
+        wanted = f"{pods} {'node' if pool.buckets is None else 'pod'}{'s' if pods > 1 else ''}"
+        fits = pool.how_many(needs[engine, name])
+        return f"engine {engine} now needs {wanted} of pool {name} on {cluster}, where {fits} fit"
+
     # --- leave --------------------------------------------------------------------------------------------------
 
     def keep_leaving(self) -> None:
-        """Leaving replicas serve until their replacements do, one for each that does not serve yet."""
-        ready = sum(1 for kept in self.kept if kept.replica.ready)
-        unready = len(self.placements) - ready
-        room = min(unready, self.request.replicas - ready)
+        """Leaving replicas serve until their replacements do, one for each that does not serve yet or has no place."""
+        room = self.request.replicas - sum(1 for kept in self.kept if kept.replica.ready)
         for one in self.leaving:
             if room > 0 and one.replica.ready:
                 room -= 1
@@ -301,42 +409,43 @@ class _Planning:
     # --- outcome ------------------------------------------------------------------------------------------------
 
     def outcome(self, explain: bool) -> Plan:
-        verdicts = self.facts.verdicts(self.fleet, self.freed()) if explain or self.missing_for_good > 0 else ()
-        return Plan(
+        crowded = [note for note in map(self.crowded, self.kept) if note]
+        found = Plan(
             key=self.request.key,
             uid=self.request.uid,
             wanted=self.request.replicas,
             placements=tuple(sorted(self.placements, key=lambda one: (one.cluster, one.index))),
             removed=tuple(sorted(self.removed, key=lambda one: (one.cluster, one.index, one.name))),
-            verdicts=verdicts,
             candidates=self.facts.matching,
+            crowded=len(crowded),
             holding=not self.request.fill,
-            notes=tuple(note for kept in self.kept for note in (kept.note, self.outgrown(kept)) if note),
+            notes=(*(kept.note for kept in self.kept if kept.note), *crowded, *self.serving()),
         )
+        if not (explain or found.missing or found.held):
+            return found
+        return msgspec.structs.replace(found, verdicts=self.facts.verdicts(self.fleet, self.freed() | self.vacant))
 
-    def outgrown(self, kept: Kept) -> str:
-        """What to say about a replica whose deployment became larger than the room that the replica has."""
+    def serving(self) -> list[str]:
+        """What to say about leaving replicas while a replacement has no place."""
+        if self.missing_for_good <= 0:
+            return []
+        leaving = [one for one in self.placements if one.state is State.LEAVING]
+        return [f"replica {one.name} serves on {one.cluster} until it is replaced" for one in leaving]
+
+    def crowded(self, kept: Kept) -> str:
+        """What to say about a replica that does not serve and whose pool has lost the nodes for it."""
         replica = kept.replica
-        sizes = {engine.name: engine for engine in kept.engines}
-        if not any(outgrown(stamped, sizes[stamped.name]) for stamped in replica.engines):
+        if replica.ready or replica.assumed:
             return ""
-        ledger = self.fleet.ledger(replica.cluster, frozenset(self.gone | {replica.key}))
-        for name, found in self.fits:
-            if name == replica.cluster:
-                ledger.charge(need for option in found.options for need in option.needs)
-        for stamped in replica.engines:
-            engine = sizes[stamped.name]
-            if not outgrown(stamped, engine):
-                continue
-            for member in engine.members:
-                pool = ledger.pools.get(member.pool)
-                pods = member.pods * engine.copies
-                claims = claims_by_class(member.requests or ())
-                if pool is not None and claims and pool.take([Need(member.pool, pods, claims)]) is None:
-                    return (
-                        f"replica {replica.key.name} stays on {replica.cluster}, though engine {engine.name} now needs "
-                        f"{pods} pods in pool {member.pool} and {pool.free(claims) + pool.growth(claims)} fit"
-                    )
+        pools = self.ledger(replica.cluster).pools
+        for name in sorted({need.pool for need in replica.needs} & set(pools)):
+            pool = pools[name]
+            left = pool.nodes + pool.grow
+            if pool.buckets is None and left < 0:
+                return (
+                    f"replica {replica.key.name} stays on {replica.cluster} without room: pool {name} has {pool.limit} "
+                    f"nodes, and replicas take {pool.limit - left}"
+                )
         return ""
 
     @property

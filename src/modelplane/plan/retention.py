@@ -2,7 +2,7 @@
 
 The world may change under a replica (labels, classes, selectors of a cache): it stays. A NoExecute taint, a lost cluster or
 a lost pool takes it away. A change of the deployment's own constraints makes it leave where it no longer satisfies them;
-whether they changed is told by the digest under which it was placed.
+whether they changed is told by the digest under which it was placed. A size (copies, nodes) is no constraint: see `outgrown`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import TypeAlias
 
 import msgspec
 
-from modelplane.plan.devices import Matching
+from modelplane.plan.capacity import Need, within
+from modelplane.plan.devices import Matching, claims_by_class, flows
 from modelplane.plan.fitting import Matcher
-from modelplane.plan.fleet import Cluster, Fleet, Replica, ReplicaEngine
+from modelplane.plan.fleet import Cluster, Fleet, Replica
 from modelplane.plan.outcome import Departure, PlacedEngine, PlacedMember
 from modelplane.plan.request import Engine, Member, PlacementRequest
 from modelplane.plan.taints import evicting
@@ -157,13 +158,33 @@ def _matching(cluster: Cluster, name: str, member: Member, matcher: Matcher) -> 
     return matching if matching is not None else f"its requests no longer match pool {name}"
 
 
-def outgrown(stamped: ReplicaEngine, engine: PlacedEngine) -> bool:
-    """Whether the engine now takes more pods, or more devices, than it was placed with."""
-    before = [(member.pods * stamped.copies, sum(count for _, count in member.claims)) for member in stamped.members]
-    after = [
-        (member.pods * engine.copies, sum(request.count for request in member.requests or ()))
-        for member in engine.members
-    ]
-    return sum(p for p, d in after if d) > sum(p for p, d in before if d) or sum(p * d for p, d in after) > sum(
-        p * d for p, d in before
-    )
+def demand(kept: Kept) -> list[tuple[str, Need]]:
+    """What the replica takes at the deployment's size, engine by engine; requests that cannot be resolved now stay as stamped."""
+    stamped = {engine.name: engine.members for engine in kept.replica.engines}
+    found = []
+    for engine in kept.engines:
+        for member, pinned in zip(engine.members, stamped[engine.name], strict=True):
+            claims = pinned.claims if member.requests is None else claims_by_class(member.requests)
+            if claims:
+                found.append((engine.name, Need(member.pool, member.pods * engine.copies, claims)))
+    return found
+
+
+def outgrown(kept: Kept, cluster: Cluster) -> bool:
+    """Whether the deployment now asks for more than the replica has: more nodes where nodes are counted, and where devices are, a
+    pod that no pod of today leaves as much room for."""
+    held, wanted = kept.replica.stamped_needs, [need for _, need in demand(kept)]
+    if sorted(held) == sorted(wanted):
+        return False
+    for name in {need.pool for need in wanted}:
+        before, after = ([need for need in needs if need.pool == name] for needs in (held, wanted))
+        pool = cluster.pool(name)
+        if pool is not None and not pool.capacity.observed:
+            if sum(need.pods for need in after) > sum(need.pods for need in before):
+                return True
+        elif not flows(
+            [(need.pods, [at for at, one in enumerate(before) if within(need.claims, one.claims)]) for need in after],
+            [one.pods for one in before],
+        ):
+            return True
+    return False

@@ -16,7 +16,7 @@ from modelplane.api.meta import Key
 from modelplane.plan.capacity import Claims, PoolCapacity
 from modelplane.plan.explanation import Explanation, Refusal, explain, refusal
 from modelplane.plan.fleet import Cluster, Fleet, Picture, Replica, accounted
-from modelplane.plan.outcome import Departure, Placement, Plan, State
+from modelplane.plan.outcome import Departure, Placement, Plan
 from modelplane.plan.placement import plan
 from modelplane.plan.request import InvalidNodeSelector, PlacementRequest
 from modelplane.plan.scene import Scene
@@ -174,8 +174,11 @@ class _Settling:
             self.picture.hide(gone)
             self.left[key.namespace, removal.name] = removal.reason, removal.message
         fresh = found.assumed()
-        seats = {one.name: one for one in found.placements if one.state is State.NEW}
+        seats = {one.name: one for one in found.placements}
         for replica in fresh:
+            before = self.fleet.by_key.get(replica.key)
+            if before is not None:
+                self.give_back(before)
             self.picture.show(msgspec.structs.replace(replica, assumed=False, ready=True))
             self.placed[replica.key] = seats[replica.key.name]
         return bool(found.removed or fresh)
@@ -268,7 +271,7 @@ def _fate(key: Key, before: int, settling: _Settling) -> list[Fate]:
     found = settling.plans[key]
     condition = found.condition()
     account: Explanation | None = None
-    if found.missing:
+    if not found.complete:
         account = explain(settling.fleet, settling.requests[key])
     return [
         Fate(
@@ -281,7 +284,7 @@ def _fate(key: Key, before: int, settling: _Settling) -> list[Fate]:
                 for one in settling.fleet.of_deployment(key)
                 if one.key in settling.placed and settling.placed[one.key].waiting
             ),
-            fits=not found.missing,
+            fits=found.complete,
             reason=condition.reason,
             message=condition.message,
             headline=f"{found.headline()}.",
