@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from modelplane.api.meta import GVK, Key, Object
@@ -151,6 +152,41 @@ async def test_who_went_short_is_woken_when_room_appears(api: FakeApi) -> None:
         ledger.place(owner("c"), request("c", 1))
         ledger.forget(owner("a"))
         assert book.woken == ["c"], "what was promised to a deployment that is gone is free"
+        await caches.close()
+
+
+async def test_replicas_without_a_place_are_told_once_however_often_they_are_planned(api: FakeApi) -> None:
+    told: list[tuple[str, int]] = []
+    reasons: dict[str, dict[str, int]] = {}
+
+    def planner(fleet: Fleet, asked: PlacementRequest) -> Plan:
+        return msgspec.structs.replace(first_fit(fleet, asked), **reasons.get(asked.key.name, {}))
+
+    async with api.client() as client:
+        caches = Caches(client, clock=lambda: "")
+        await started(api, caches, Book().wake)
+        ledger = Ledger(caches, planner, Book().wake, lambda reason, replicas: told.append((reason, replicas)))
+        ledger.start()
+        await until(lambda: len(ledger.fleet().clusters) == 2)
+
+        def place(name: str, replicas: int) -> list[tuple[str, int]]:
+            told.clear()
+            ledger.place(owner(name), request(name, replicas))
+            return told
+
+        reasons["a"] = {"candidates": 2}
+        assert place("a", 2) == []
+        assert place("b", 3) == [("NoClusters", 3)]
+        assert place("b", 3) == [], "nothing has changed"
+        assert place("b", 5) == [("NoClusters", 2)], "two more"
+        assert place("b", 4) == []
+        reasons["b"] = {"candidates": 2}
+        assert place("b", 4) == [("InsufficientCapacity", 4)], "for another reason"
+        assert place("c", 1) == [("NoClusters", 1)]
+        assert ledger.unplaced() == {"InsufficientCapacity": 4, "NoClusters": 1}
+        assert place("b", 0) == []
+        ledger.forget(owner("c"))
+        assert ledger.unplaced() == {}
         await caches.close()
 
 

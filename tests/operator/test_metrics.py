@@ -38,7 +38,9 @@ def samples(text: str) -> dict[str, float]:
 
 @pytest.fixture
 def metrics() -> Metrics:
-    return Metrics(depth=lambda: Depth(3, 2, 1), leading=lambda: True)
+    return Metrics(
+        depth=lambda: Depth(3, 2, 1), leading=lambda: True, unplaced=lambda: {"NoClusters": 2, "NoCacheStorage": 1}
+    )
 
 
 def test_a_histogram_counts_every_value_in_its_bucket_and_all_above() -> None:
@@ -91,6 +93,23 @@ def test_every_metric_is_on_the_page_and_no_other(metrics: Metrics) -> None:
     assert told == set(re.findall(r"# TYPE (\w+)", metrics.text()))
 
 
+def test_the_names_are_what_prometheus_lint_wants(metrics: Metrics) -> None:
+    """The rules of promtool's lint that concern us."""
+    metrics.passed(Parent(MODEL_DEPLOYMENT, Key("ml-team", "chat")), 0.01, Conflict("somebody wrote first"))
+    text = metrics.text()
+    types = dict(re.findall(r"^# TYPE (\w+) (\w+)$", text, re.MULTILINE))
+    helps = dict(re.findall(r"^# HELP (\w+) (.+)$", text, re.MULTILINE))
+    assert helps.keys() == types.keys(), "every metric has a help text"
+    for name, kind in types.items():
+        assert re.fullmatch(r"(modelplane|process)_[a-z]+(_[a-z]+)*", name), "snake case, with a prefix"
+        assert name.endswith("_total") == (kind == "counter"), "counters, and they alone, end in _total"
+        assert not re.search(r"_(ms|milliseconds|minutes|hours|kb|mb|kilobytes|percent)(_|$)", name), "base units"
+        assert not re.search(r"_(counter|gauge|histogram|count|sum|bucket)$", name), "no type in a name"
+        assert kind != "histogram" or name.endswith("_seconds"), "what is measured has its unit"
+    labels = {label for sample in samples(text) for label in re.findall(r'(\w+)="', sample)}
+    assert labels <= {"kind", "error", "cluster", "verb", "code", "reason", "state", "version", "le"}
+
+
 def test_a_line_of_the_json_log_is_one_object_with_its_traceback() -> None:
     try:
         raise Conflict("somebody\nwrote first")
@@ -117,12 +136,15 @@ async def test_a_deployment_that_fits_nowhere_is_a_refusal_with_its_reason(
             for document in example(name):
                 await client.apply(document, field_manager="a-user")
     refused = 'modelplane_placement_refusals_total{reason="InsufficientCapacity"}'
+    unplaced = 'modelplane_replicas_unplaced{reason="InsufficientCapacity"}'
     passed = 'modelplane_pass_seconds_count{kind="ModelDeployment"}'
-    await eventually(lambda: {refused, passed} <= samples(operator.get("/metrics")[1]).keys())
+    await eventually(lambda: {refused, unplaced, passed} <= samples(operator.get("/metrics")[1]).keys())
     found = samples(operator.get("/metrics")[1])
     assert found["modelplane_leading"] == 1
     assert found["modelplane_placements_total"] == 0
-    assert found["modelplane_plan_seconds_count"] >= found[refused]
+    [deployment] = example("40-model-deployment")
+    wanted = deployment["spec"]["replicas"]  # type: ignore[index]
+    assert (found[refused], found[unplaced]) == (wanted, wanted), "replicas are counted, not plans"
     assert found['modelplane_api_requests_total{cluster="control",verb="PATCH",code="200"}'] > 0
     assert found['modelplane_api_requests_total{cluster="control",verb="WATCH",code="200"}'] > 0
     assert all(json.loads(line)["message"] for line in operator.log.read_text().splitlines())

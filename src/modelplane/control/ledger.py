@@ -8,7 +8,7 @@ caches are whole.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import msgspec
@@ -38,12 +38,20 @@ Seat: TypeAlias = tuple[str, str, int]
 
 class Ledger:
     """A `control.passes.Placer`. Deployments do not watch the fleet (`Read.wakes`): ``wake`` is called for those that a change can
-    affect, which are those with a replica there, and those without a place for some replica."""
+    affect, which are those with a replica there, and those without a place for some replica. ``refused`` is told, by reason, of
+    replicas that have become without a place, or are so for another reason than before: once, however often it is planned again."""
 
-    def __init__(self, caches: Caches, planner: Planner, wake: Callable[[Parent], None]) -> None:
+    def __init__(
+        self,
+        caches: Caches,
+        planner: Planner,
+        wake: Callable[[Parent], None],
+        refused: Callable[[str, int], None] = lambda reason, replicas: None,
+    ) -> None:
         self._caches = caches
         self._planner = planner
         self._wake = wake
+        self._refused = refused
         self._picture = Picture()
         self._placement: dict[str, object] = {}
         """What clusters hand to the labels of their replicas: nothing that placing looks at."""
@@ -52,6 +60,7 @@ class Ledger:
         self._seats: dict[Seat, Key] = {}
         self._asked: set[Parent] = set()
         self._unmet: dict[Parent, PlacementRequest] = {}
+        self._missing: dict[Parent, tuple[str, int]] = {}
 
     def start(self) -> None:
         """Begin to follow clusters and replicas; to be called once, in the loop."""
@@ -76,7 +85,23 @@ class Ledger:
             self._unmet[owner] = request
         else:
             self._unmet.pop(owner, None)
+        self._count(owner, plan)
         return plan
+
+    def _count(self, owner: Parent, plan: Plan) -> None:
+        reason, before = self._missing.pop(owner, ("", 0))
+        if plan.missing:
+            self._missing[owner] = plan.refusal, plan.missing
+            more = plan.missing - (before if plan.refusal == reason else 0)
+            if more > 0:
+                self._refused(plan.refusal, more)
+
+    def unplaced(self) -> Mapping[str, int]:
+        """How many replicas are without a place now, by reason."""
+        found: dict[str, int] = {}
+        for reason, replicas in self._missing.values():
+            found[reason] = found.get(reason, 0) + replicas
+        return found
 
     def fleet(self) -> Fleet:
         """The picture as it is now, good until the next change."""
@@ -86,6 +111,7 @@ class Ledger:
         """A deployment is gone, and what was promised to it is free."""
         self._asked.discard(owner)
         self._unmet.pop(owner, None)
+        self._missing.pop(owner, None)
         promised = sorted(self._promises.get(owner, ()))
         places = {self._picture.fleet.by_key[key].cluster for key in promised}
         for key in promised:

@@ -82,7 +82,9 @@ class Histogram:
 class Metrics:
     """Everything that is counted. The methods are what clients, reconciler and planner call."""
 
-    def __init__(self, *, depth: Callable[[], Depth], leading: Callable[[], bool]) -> None:
+    def __init__(
+        self, *, depth: Callable[[], Depth], leading: Callable[[], bool], unplaced: Callable[[], Mapping[str, int]]
+    ) -> None:
         self._passes = Histogram("modelplane_pass_seconds", "Time of one pass over an object, by kind.", ("kind",))
         self._errors = Counter(
             "modelplane_pass_errors_total", "Passes that failed, by kind and error.", ("kind", "error")
@@ -96,7 +98,7 @@ class Metrics:
         self._placements = Counter("modelplane_placements_total", "Replicas that were given a place.")
         self._refusals = Counter(
             "modelplane_placement_refusals_total",
-            "Plans that left replicas without a place, by the reason in ReplicasScheduled.",
+            "Replicas that were found to have no place, by reason; counted again only when they had one or the reason changed.",
             ("reason",),
         )
         started = time.time()
@@ -112,6 +114,12 @@ class Metrics:
             self._plans,
             self._placements,
             self._refusals,
+            Gauge(
+                "modelplane_replicas_unplaced",
+                "Replicas without a place now, by reason.",
+                ("reason",),
+                lambda: {(reason,): float(count) for reason, count in unplaced().items()},
+            ),
             Gauge("process_start_time_seconds", "When it started, since the epoch.", (), lambda: {(): started}),
             Gauge(
                 "process_cpu_seconds_total", "Time on a processor.", (), lambda: {(): time.process_time()}, "counter"
@@ -138,11 +146,13 @@ class Metrics:
             placed = sum(placement.state is State.NEW for placement in made.placements)
             if placed:
                 self._placements.add(by=placed)
-            if made.missing:
-                self._refusals.add(made.condition().reason)
             return made
 
         return plan
+
+    def refused(self, reason: str, replicas: int) -> None:
+        """Replicas have become without a place."""
+        self._refusals.add(reason, by=replicas)
 
     def text(self) -> str:
         """All of them in the text format 0.0.4."""

@@ -138,6 +138,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """Placed replicas that wait for nodes to come."""
         return sum(1 for placement in self.placements if placement.waiting)
 
+    @property
+    def refusal(self) -> str:
+        """Why the missing replicas have no place, in a word; empty when none is missing."""
+        if not self.missing:
+            return ""
+        if not self.candidates:
+            return "NoClusters"
+        if self.verdicts and all(
+            verdict.code in (Code.NO_CACHE_STORAGE, Code.WRONG_LABELS) for verdict in self.verdicts
+        ):
+            return "NoCacheStorage"
+        return "InsufficientCapacity"
+
     def headline(self) -> str:
         """The figures, and why nothing is placed where that is not up to the clusters; without an end."""
         if not self.wanted:
@@ -173,14 +186,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             status, reason = Status.TRUE, "ReplicasCreated"
         elif self.placed:
             status, reason = Status.FALSE, "PartiallyScheduled"
-        elif not self.candidates:
-            status, reason = Status.FALSE, "NoClusters"
-        elif self.verdicts and all(
-            verdict.code in (Code.NO_CACHE_STORAGE, Code.WRONG_LABELS) for verdict in self.verdicts
-        ):
-            status, reason = Status.FALSE, "NoCacheStorage"
         else:
-            status, reason = Status.FALSE, "InsufficientCapacity"
+            status, reason = Status.FALSE, self.refusal
         return Condition(type=SCHEDULED, status=status, reason=reason, message=self.summary())
 
     def assumed(self) -> tuple[Replica, ...]:
