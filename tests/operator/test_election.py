@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from .conftest import Operator, example
 
 QUICK = Times(duration=3.0, renew=2.0, retry=0.2)
 CLUSTER = GVK("modelplane.ai", "v1alpha1", "InferenceCluster")
+CONFIG_MAP = GVK("", "v1", "ConfigMap")
 STACK = GVK("infrastructure.modelplane.ai", "v1alpha1", "ServingStack")
 
 
@@ -30,7 +32,7 @@ async def client(control: Path) -> AsyncIterator[Client]:
 
 @pytest.fixture
 def candidate(client: Client, request: pytest.FixtureRequest) -> Callable[[str], Election]:
-    key = Key("modelplane-system", request.node.name.replace("_", "-"))
+    key = Key("modelplane-system", re.sub("[^a-z0-9]+", "-", request.node.name.lower()).strip("-"))
     return lambda name: Election(client, name=name, key=key, times=QUICK)
 
 
@@ -94,6 +96,42 @@ async def test_a_leader_that_cannot_renew_ends_before_the_lease_runs_out(
     with pytest.raises(LeaseLost, match="could not be renewed"):
         await asyncio.wait_for(first.hold(), 10)
     assert time.monotonic() - began < QUICK.duration
+
+
+@pytest.mark.parametrize(
+    ("age", "why"),
+    [
+        pytest.param(QUICK.renew, "another may have it", id="it was paused for so long that another may lead"),
+        pytest.param(None, "is not ours", id="it let go"),
+    ],
+)
+async def test_nothing_is_written_by_one_that_is_not_sure_to_lead(
+    age: float | None, why: str, candidate: Callable[[str], Election], client: Client, control: Path
+) -> None:
+    first = candidate("first")
+    note = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "written", "namespace": "ml-team"}}
+    async with Client(Kubeconfig.load(control / "admin.kubeconfig"), guard=first.guard) as guarded:
+        with pytest.raises(LeaseLost, match="is not ours"):
+            await guarded.apply(note)
+        await first.acquire()
+        await guarded.apply(note)
+        if age is None:
+            await first.release()
+        else:
+            first._renewed -= age
+        for write in (
+            guarded.apply({**note, "data": {"late": "yes"}}),
+            guarded.create({**note, "metadata": {"name": "late", "namespace": "ml-team"}}),
+            guarded.replace({**note, "data": {"late": "yes"}}),
+            guarded.patch(CONFIG_MAP, "written", "ml-team", {"data": {"late": "yes"}}),
+            guarded.delete(CONFIG_MAP, "written", "ml-team"),
+        ):
+            with pytest.raises(LeaseLost, match=why):
+                await write
+        assert "data" not in await guarded.get(CONFIG_MAP, "written", "ml-team"), "it may read, and nothing was written"
+    with pytest.raises(NotFound):
+        await client.get(CONFIG_MAP, "late", "ml-team")
+    await client.delete(CONFIG_MAP, "written", "ml-team")
 
 
 async def test_a_touched_or_deleted_lease_is_renewed_all_the_same(

@@ -69,12 +69,14 @@ class Clusters:
         period: float = PERIOD,
         user_agent: str = "",
         observe: Callable[[str, str, int], None] = lambda cluster, verb, code: None,
+        guard: Callable[[], None] = lambda: None,
     ) -> None:
         self._caches = caches
         self._clock = clock
         self._period = period
         self._agent = user_agent
         self._observe = observe
+        self._guard = guard
         self._links: dict[str, Link] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -141,7 +143,8 @@ class Clusters:
         link.lost = problem
         if kubeconfig is not None:
             link.lost = Unavailable(CONNECTING, self._clock(), f"{name} has not answered yet")
-            link.client = Client(kubeconfig, user_agent=self._agent, observe=partial(self._observe, name))
+            observe = partial(self._observe, name)
+            link.client = Client(kubeconfig, user_agent=self._agent, observe=observe, guard=self._guard)
             link.task = asyncio.create_task(self._beat(link), name=f"knock at {name}")
         self._caches.attach(name, link.client, link.lost)
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from modelplane.api.meta import GVK, Object
 from modelplane.compose.contract import Event
-from modelplane.errors import AlreadyExists, ApiError
+from modelplane.errors import AlreadyExists, ApiError, LeaseLost
 from modelplane.kube import Client
 
 log = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ class Recorder:
         except AlreadyExists:
             if again:
                 await self._repeat(name, namespace, now)
-        except ApiError as error:
+        except (ApiError, LeaseLost) as error:
             log.debug("event %s of %s was not written: %s", event.reason, metadata["name"], error)
 
     async def _repeat(self, name: str, namespace: str, now: str) -> None:
@@ -112,5 +112,5 @@ class Recorder:
             known = await self._client.get(EVENT, name, namespace)
             count = int(known.get("count") or 1) + 1
             await self._client.patch(EVENT, name, namespace, {"count": count, "lastTimestamp": now})
-        except ApiError as error:
+        except (ApiError, LeaseLost) as error:
             log.debug("event %s was not counted: %s", name, error)

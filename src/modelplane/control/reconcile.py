@@ -27,7 +27,7 @@ from modelplane.control.passes import Holders, Overlays, Passes, Placer
 from modelplane.control.projection import body, differs
 from modelplane.control.prune import Pruner
 from modelplane.control.queue import Rank, WorkQueue
-from modelplane.errors import ApiError, TemporaryError
+from modelplane.errors import ApiError, LeaseLost, TemporaryError
 from modelplane.kube import Client
 
 log = logging.getLogger(__name__)
@@ -184,6 +184,10 @@ class Reconciler:
             # A conflict says that the cache is behind: the change that it misses is on its way.
             log.log(logging.DEBUG if isinstance(error, TemporaryError) else logging.INFO, "%s: %s", parent, error)
             self.queue.add_after(parent, max(error.after or 0.0, backoff.next()))
+        except LeaseLost as error:
+            # Another operator goes on with it.
+            failed = error
+            log.debug("%s: %s", parent, error)
         except Exception as error:
             failed = error
             log.exception("%s: a pass failed", parent)

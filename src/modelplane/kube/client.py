@@ -17,6 +17,7 @@ from typing import Final, Self, TypeAlias
 import aiohttp
 import msgspec
 import orjson
+from aiohttp.connector import Connection
 from yarl import URL
 
 from modelplane import __version__
@@ -31,6 +32,8 @@ Selector: TypeAlias = str | Mapping[str, str] | None
 Param: TypeAlias = str | int | bool | None
 Observe: TypeAlias = Callable[[str, int], None]
 """Told of every request: the HTTP method or WATCH, and the status code, 0 for no answer."""
+Guard: TypeAlias = Callable[[], None]
+"""Asked before a write goes out; what it raises is what the caller gets, and nothing is sent."""
 
 PAGE: Final = 500
 PING_TIMEOUT: Final = 4.0
@@ -72,6 +75,7 @@ class Client:
         field_manager: str = "modelplane",
         timeout: float = REQUEST_TIMEOUT,
         observe: Observe = lambda verb, code: None,
+        guard: Guard = lambda: None,
     ) -> None:
         self.kubeconfig = kubeconfig
         self.field_manager = field_manager
@@ -81,6 +85,7 @@ class Client:
         self._agent = user_agent or f"modelplane/{__version__}"
         self._timeout = timeout
         self._observe = observe
+        self._guard = guard
         self._session: aiohttp.ClientSession | None = None
         self._resources: dict[GVK, Resource] = {}
         self._ping: asyncio.Task[None] | None = None
@@ -105,6 +110,7 @@ class Client:
                 auto_decompress=True,
                 trust_env=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
+                request_class=_guarded(self._guard),
             )
         return self._session
 
@@ -384,6 +390,18 @@ class Client:
                 raise Unauthorized(f"token file {file} cannot be read: {error.strerror}") from error
             self._token_read = time.monotonic()
         return {"Authorization": f"Bearer {self._token}"} if self._token else {}
+
+
+def _guarded(guard: Guard) -> type[aiohttp.ClientRequest]:
+    """Requests that ask when their connection is there and nothing is sent yet: opening one may take any time."""
+
+    class Guarded(aiohttp.ClientRequest):
+        async def send(self, conn: Connection) -> aiohttp.ClientResponse:
+            if self.method != "GET":
+                guard()
+            return await super().send(conn)
+
+    return Guarded
 
 
 def selector(value: Selector) -> str | None:

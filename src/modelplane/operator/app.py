@@ -79,18 +79,27 @@ class Operator:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.metrics = Metrics(depth=lambda: self.reconciler.queue.depth, leading=self._leading)
+        self.metrics = Metrics(
+            depth=lambda: self.reconciler.queue.depth,
+            leading=self._leading,
+            unplaced=lambda: self.ledger.unplaced(),
+        )
         agent = f"modelplane-operator/{__version__}"
-        self.client = Client(options.kubeconfig, user_agent=agent, observe=partial(self.metrics.answered, CONTROL))
+        identity = options.kubeconfig
+        observe = partial(self.metrics.answered, CONTROL)
+        # The election has connections of its own: a renewal waits for nothing, and is the one write that nobody guards.
+        self.electorate = Client(identity, user_agent=agent, observe=observe) if options.leader_elect else None
+        self.election = Election(self.electorate) if self.electorate is not None else None
+        guard = self.election.guard if self.election is not None else lambda: None
+        self.client = Client(identity, user_agent=agent, observe=observe, guard=guard)
         self.caches = Caches(self.client, clock=clock, given_charts=not options.simulated_charts)
-        self.clusters = Clusters(self.caches, clock=clock, user_agent=agent, observe=self.metrics.answered)
+        self.clusters = Clusters(self.caches, clock=clock, user_agent=agent, observe=self.metrics.answered, guard=guard)
         self.probes = Probes(self.caches, self._wake)
-        self.ledger = Ledger(self.caches, self.metrics.timed(plan), self._wake)
+        self.ledger = Ledger(self.caches, self.metrics.timed(plan), self._wake, self.metrics.refused)
         self.health = Health(
             {"/healthz": lambda: "", "/livez": lambda: "", "/readyz": self._unready},
             {"/metrics": (CONTENT_TYPE, self.metrics.text)},
         )
-        self.election = Election(self.client) if options.leader_elect else None
         self.webhook: Webhook | None = None
         self._standing_by = False
         self._host = _host(options, "")
@@ -148,6 +157,8 @@ class Operator:
                 await self.caches.close()
                 if self.election is not None:
                     await self.election.release()
+                if self.electorate is not None:
+                    await self.electorate.close()
                 await self.client.close()
                 await self.health.close()
                 if self.webhook is not None:

@@ -3,6 +3,7 @@
 Clocks are never compared between machines: whoever stands by measures on its own clock how long the Lease has not changed. A
 watch tells it of every change, so it follows a leader that let go at once, and one that died when the Lease has run out. A leader
 that cannot renew gives up well before that; between the two moments nobody works, which is what the election trades away.
+A leader that was paused meanwhile wakes up in the middle of its work: `guard` stops every write of one whose Lease is too old.
 """
 
 from __future__ import annotations
@@ -113,6 +114,16 @@ class Election:
                     f"the Lease {self._key} could not be renewed for {self._times.renew:g} s ({why}); this operator ends, so "
                     "that there are not two, and can be started again"
                 )
+
+    def guard(self) -> None:
+        """Raise LeaseLost unless this is the leader and nobody else can be yet. To be asked before each write; asks nobody."""
+        age = time.monotonic() - self._renewed
+        if not self.leading or age >= self._times.renew:
+            raise LeaseLost(
+                f"nothing is written any more: the Lease {self._key} was last renewed {age:.0f} s ago, another may have it"
+                if self.leading
+                else f"nothing is written: the Lease {self._key} is not ours"
+            )
 
     async def release(self) -> None:
         """Let go, if it is ours, so that another need not wait for the Lease to run out. To be called when the work has ended."""
