@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[2]
 ORDER = (
     "README.md",
     "docs/architecture.md",
+    "docs/deciding.md",
     "docs/embedded-server.md",
     "docs/operating.md",
     "docs/gateway.md",
