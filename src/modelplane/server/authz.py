@@ -7,7 +7,6 @@ costs microseconds and a changed binding counts at once.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import msgspec
@@ -67,8 +66,7 @@ class _Binding(msgspec.Struct, rename="camel"):
     subjects: list[_Subject] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
+class Attributes(msgspec.Struct, frozen=True):
     """What is asked: a verb on a resource, or on a path when ``resource`` is empty."""
 
     user: User

@@ -11,6 +11,7 @@ from typing import Final
 
 from modelplane.api.meta import Object
 from modelplane.server.schema.node import Node
+from modelplane.server.schema.nothing import may_have_nothing
 
 _ZERO: Final[dict[str, object]] = {"string": "", "integer": 0, "number": 0, "boolean": False, "int-or-string": 0}
 
@@ -18,6 +19,8 @@ _ZERO: Final[dict[str, object]] = {"string": "", "integer": 0, "number": 0, "boo
 def without_nulls(node: Node, obj: Object, *, empty: bool = False) -> Object:
     """The object without null; shared with the input where it has none. ``empty`` lists and maps may be kept: an apply
     patch owns a field that it gives as empty."""
+    if not may_have_nothing(obj):
+        return obj
     cleaned = _clean(node, obj, empty)
     assert isinstance(cleaned, dict)
     return cleaned

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 from urllib.parse import parse_qs, unquote
+
+import msgspec
 
 from modelplane.server import refusals
 
@@ -34,8 +37,7 @@ class User:
 ANONYMOUS: Final = User("system:anonymous", ("system:unauthenticated",))
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """The place in the API that a path names. ``resource`` is empty for everything that is not a resource path."""
 
     path: str
@@ -52,8 +54,7 @@ class Target:
     """Segments after the subresource, such as a proxied path; no endpoint here takes any."""
 
 
-@dataclass(frozen=True, slots=True)
-class Media:
+class Media(msgspec.Struct, frozen=True):
     """How the answer should look: plain JSON or YAML, and ``as_`` Table or PartialObjectMetadata(List) if asked."""
 
     type: str = JSON
@@ -146,7 +147,9 @@ _OPTIONS: Final = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "Pa
 
 def locate(method: str, path: str, query: Query) -> Target:
     """Read a path the way a real API server does; percent-encoded segments are decoded after the split."""
-    parts = [unquote(part) for part in path.strip("/").split("/")]
+    parts = path.strip("/").split("/")
+    if "%" in path:
+        parts = [unquote(part) for part in parts]
     plain = Target(path=path, verb=method.lower())
     if parts[0] == "api" and len(parts) >= 3:
         group, version, rest = "", parts[1], parts[2:]
@@ -197,6 +200,7 @@ def _single(selector: str) -> str:
     return ""
 
 
+@lru_cache(maxsize=256)
 def negotiate(accept: str) -> Media:
     """The first form in an Accept header that we can answer. Raises a 406 when there is none."""
     if not accept:

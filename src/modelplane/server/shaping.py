@@ -58,14 +58,16 @@ def of_kind(obj: Object, gvk: GVK, *, empty: bool = False) -> Object:
 def known_fields(call: Call, obj: Object, duplicates: Sequence[str] = (), *, patched: bool = False) -> Object:
     """Without the fields that the schema does not know: refused when strict, else dropped, with warnings if asked."""
     validation = field_validation(call)
-    mismatch = call.type.schema.decoding_error(obj)
+    schema = call.type.schema
+    sound = schema.sound(obj)
+    mismatch = "" if sound else schema.decoding_error(obj)
     if mismatch:
         raise undecodable(call, obj, mismatch, patched)
     if not call.type.custom:
-        obj = without_nulls(call.type.schema.root, obj)
+        obj = without_nulls(schema.root, obj)
     elif isinstance(obj.get("metadata"), dict):
-        obj = {**obj, "metadata": without_nulls(call.type.schema.metadata, obj["metadata"])}
-    kept, unknown = call.type.schema.prune(obj)
+        obj = {**obj, "metadata": without_nulls(schema.metadata, obj["metadata"])}
+    kept, unknown = (obj, []) if sound else schema.prune(obj)
     if (unknown or duplicates) and validation == "Strict":
         raise undecodable(call, obj, strict_error(unknown, duplicates), patched)
     if validation == "Warn":

@@ -81,7 +81,7 @@ class FieldSet:
     def encode(self) -> Object:
         """To FieldsV1."""
         made: Object = {}
-        for element in sorted(self.members | self.children.keys(), key=_order):
+        for element in self._ordered():
             child = self.children.get(element)
             below = child.encode() if child else {}
             made[element] = {".": {}, **below} if below and element in self.members else below
@@ -95,6 +95,16 @@ class FieldSet:
         for element in path[:-1]:
             here = here.children.setdefault(element, FieldSet())
         here.members.add(path[-1])
+
+    def attach(self, path: Path, deeper: FieldSet) -> None:
+        """Add everything of another set below a path that has nothing below it yet."""
+        if not path:
+            self.members, self.children = deeper.members, deeper.children
+        elif deeper:
+            here = self
+            for element in path[:-1]:
+                here = here.children.setdefault(element, FieldSet())
+            here.children[path[-1]] = deeper
 
     def has(self, path: Path) -> bool:
         here: FieldSet | None = self
@@ -119,13 +129,24 @@ class FieldSet:
 
     def paths(self) -> Iterator[Path]:
         """All paths, in the order of FieldsV1."""
-        for element in sorted(self.members | self.children.keys(), key=_order):
+        for element in self._ordered():
             if element in self.members:
                 yield (element,)
             for path in self.children[element].paths() if element in self.children else ():
                 yield (element, *path)
 
+    def _ordered(self) -> list[str]:
+        """The elements as FieldsV1 orders them: those of one sort, as they mostly are, by their text."""
+        found = sorted(self.members | self.children.keys()) if self.children else sorted(self.members)
+        mixed = found and found[0][0] != found[-1][0]
+        return sorted(found, key=_order) if mixed else found
+
     def union(self, other: FieldSet) -> FieldSet:
+        """Both; not to be inserted into, because it shares with them."""
+        if not other:
+            return self
+        if not self:
+            return other
         made = FieldSet()
         made.members = self.members | other.members
         for element in self.children.keys() | other.children.keys():

@@ -15,6 +15,7 @@ from modelplane.server.equality import same
 from modelplane.server.fieldmanager import fieldset
 from modelplane.server.fieldmanager.fieldset import FieldSet, Path
 from modelplane.server.schema.node import ANYTHING, MISSING, Node
+from modelplane.server.schema.sound import sound
 
 _SCALAR: Final = "scalar"
 _MAP: Final = "map"
@@ -81,31 +82,53 @@ def elements(node: Node, items: Sequence[object]) -> list[tuple[str, object]]:
     return found
 
 
-def field_set(node: Node, value: Object) -> FieldSet:
+def field_set(node: Node, value: object) -> FieldSet:
     """The paths that a configuration claims."""
     found = FieldSet()
-    _collect(node, value, (), found)
-    return found
-
-
-def _collect(node: Node, value: object, path: Path, found: FieldSet) -> None:
     kind = shape(node, value)
     if kind == _MAP:
         assert isinstance(value, dict)
         for name, child in value.items():
-            at = (*path, fieldset.field(name))
-            _collect(below(node, name), child, at, found)
-            if child is None or child == {} or name not in node.properties:
-                found.insert(at)
+            node_below = below(node, name)
+            whole = child is None or child == {} or name not in node.properties
+            _claim(node_below, child, fieldset.field(name), found, whole=whole)
     elif kind == _LIST:
         assert isinstance(value, list)
         for element, item in elements(node, value):
-            at = (*path, element)
-            if not found.has(at):
-                _collect(node.items or ANYTHING, item, at, found)
-            found.insert(at)
-    else:
-        found.insert(path)
+            if element not in found.members:
+                _claim(node.items or ANYTHING, item, element, found, whole=True)
+    return found
+
+
+def _claim(node: Node, value: object, element: str, found: FieldSet, *, whole: bool) -> None:
+    """Add what one field or item claims; a ``whole`` one itself besides what is below it."""
+    if whole or shape(node, value) == _SCALAR:
+        found.members.add(element)
+    if isinstance(value, dict | list):
+        deeper = field_set(node, value)
+        if deeper:
+            found.children[element] = deeper
+
+
+def all_below(node: Node, value: object) -> FieldSet:
+    """All paths below a value that was not there before."""
+    found = FieldSet()
+    if _hollow(value):
+        return found
+    kind = shape(node, value)
+    if kind == _MAP:
+        assert isinstance(value, dict)
+        for name, child in value.items():
+            element = fieldset.field(name)
+            found.members.add(element)
+            if isinstance(child, dict | list) and (deeper := all_below(below(node, name), child)):
+                found.children[element] = deeper
+    elif kind == _LIST:
+        for element, items in _grouped(node, _list(value)).items():
+            found.members.add(element)
+            if len(items) == 1 and (deeper := all_below(node.items or ANYTHING, items[0])):
+                found.children[element] = deeper
+    return found
 
 
 def compare(node: Node, old: object, new: object) -> Comparison:
@@ -117,6 +140,10 @@ def compare(node: Node, old: object, new: object) -> Comparison:
 
 def _compare(node: Node, old: object, new: object, path: Path, found: Comparison) -> None:
     if old is new or (type(old) is type(new) and old == new):
+        return
+    if old is MISSING:
+        found.added.insert(path)
+        found.added.attach(path, all_below(node, new))
         return
     kinds = {shape(node, side) for side in (old, new) if side is not MISSING and side is not None}
     if len(kinds) > 1:
@@ -134,9 +161,7 @@ def _compare(node: Node, old: object, new: object, path: Path, found: Comparison
             _compare(below(node, name), before.get(name, MISSING), after.get(name, MISSING), at, found)
     else:
         _compare_items(node, _list(old), _list(new), path, found)
-    if old is MISSING:
-        found.added.insert(path)
-    elif new is MISSING:
+    if new is MISSING:
         found.removed.insert(path)
 
 
@@ -167,9 +192,7 @@ def _list(value: object) -> list[object]:
 
 
 def _leaf(old: object, new: object, path: Path, found: Comparison) -> None:
-    if old is MISSING:
-        found.added.insert(path)
-    elif new is MISSING:
+    if new is MISSING:
         found.removed.insert(path)
     elif not same(old, new):
         found.modified.insert(path)
@@ -313,8 +336,12 @@ def with_named_fields(node: Node, fields: FieldSet) -> FieldSet:
     return made
 
 
-def undeclared(node: Node, value: object, path: Path = ()) -> list[str]:
+def undeclared(node: Node, value: object) -> list[str]:
     """What keeps a configuration from being applied: undeclared fields, bad or repeated list items, wrong types."""
+    return [] if sound(node, value) else _undeclared(node, value, ())
+
+
+def _undeclared(node: Node, value: object, path: Path) -> list[str]:
     if value is None or node is ANYTHING:
         return []
     where = fieldset.readable(path)
@@ -330,7 +357,7 @@ def undeclared(node: Node, value: object, path: Path = ()) -> list[str]:
             at = (*path, fieldset.field(name))
             declared = node.field(name)
             if declared is not None:
-                found += undeclared(declared, child, at)
+                found += _undeclared(declared, child, at)
             elif not node.preserve and not (node.embedded and name in ("apiVersion", "kind", "metadata")):
                 found.append(f"{fieldset.readable(at)}: field not declared in schema")
     elif isinstance(value, list) and shape(node, value) == _LIST:
@@ -344,10 +371,10 @@ def undeclared(node: Node, value: object, path: Path = ()) -> list[str]:
             if element in seen:
                 found.append(f"{where}: duplicate entries for key {fieldset.readable((element,))}")
             seen.add(element)
-            found += undeclared(node.items or ANYTHING, item, (*path, element))
+            found += _undeclared(node.items or ANYTHING, item, (*path, element))
     elif isinstance(value, list) and node.items is not None:
         for position, item in enumerate(value):
-            found += undeclared(node.items, item, (*path, f"i:{position}"))
+            found += _undeclared(node.items, item, (*path, f"i:{position}"))
     return found
 
 

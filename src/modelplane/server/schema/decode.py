@@ -7,6 +7,8 @@ import re
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from modelplane.api.meta import Object
 from modelplane.errors import BadBody
 from modelplane.server.schema.formats import QUANTITY_WORDS, is_quantity
@@ -24,6 +26,9 @@ class _Repeated(dict[str, object]):
 
 def decode_json(body: bytes) -> tuple[object, list[str]]:
     """The value, and the paths of fields that the text gives twice (the last one counts). Raises BadBody."""
+    plain = _canonical(body)
+    if plain is not None:
+        return plain, []
     found = False
 
     def pairs(items: list[tuple[str, object]]) -> dict[str, object]:
@@ -43,6 +48,16 @@ def decode_json(body: bytes) -> tuple[object, list[str]]:
         raise BadBody(f"error parsing the body as JSON: {error}") from error
     duplicates: list[str] = []
     return (_plain(value, "", duplicates) if found else value), duplicates
+
+
+def _canonical(body: bytes) -> object:
+    """The value of a text that is written again as it was, as most programs write JSON: then nothing is there twice."""
+    text = body.strip()
+    try:
+        value = msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if msgspec.json.encode(value) == text else None
 
 
 def _plain(value: object, path: str, duplicates: list[str]) -> object:

@@ -6,6 +6,7 @@ import copy
 
 from modelplane.api.meta import Object
 from modelplane.server.schema.node import ANYTHING, MISSING, Node
+from modelplane.server.schema.nothing import may_have_null
 
 
 def default(node: Node, obj: Object) -> Object:
@@ -17,6 +18,8 @@ def default(node: Node, obj: Object) -> Object:
 
 def drop_nulls(node: Node, obj: Object) -> Object:
     """Without the nulls of fields that are not nullable: a null there means that the field is not set, or its default."""
+    if not may_have_null(obj):
+        return obj
     dropped = _without_nulls(node, obj)
     assert isinstance(dropped, dict)
     return dropped

@@ -58,6 +58,7 @@ def _uri(text: str) -> bool:
     return bool(parts.scheme) or text.startswith("/")
 
 
+@lru_cache(maxsize=256)
 def _date_time(text: str) -> bool:
     if not _DATE_TIME.fullmatch(text):
         return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Final
 
 from modelplane.api.meta import Object
@@ -85,17 +86,18 @@ def path_segment(text: str) -> list[str]:
     return [f"may not contain '{char}'" for char in "/%" if char in text]
 
 
-def label_key(text: str) -> list[str]:
+@lru_cache(maxsize=1024)
+def label_key(text: str) -> tuple[str, ...]:
     """A label or annotation key: an optional DNS prefix, a slash, a name."""
     prefix, slash, name = text.rpartition("/")
     if "/" in prefix:
-        return [_KEY]
+        return (_KEY,)
     found = [f"prefix part {words}" for words in (dns_subdomain(prefix) if prefix else [])]
     if slash and not prefix:
         found.append("prefix part must be non-empty")
     if not name:
         found.append("name part must be non-empty")
-    return [*found, *_qualified(name)]
+    return (*found, *_qualified(name))
 
 
 def labels(values: Mapping[str, object], path: str) -> list[FieldError]:

@@ -12,6 +12,7 @@ from typing import Final
 
 from modelplane.api.meta import Object
 
+Sound = Callable[[object], bool]
 MISSING: Final = object()
 """Tells "no default" from a default of null."""
 
@@ -35,7 +36,7 @@ class Node:
 
     __slots__ = (
         "additional", "atomic", "constraints", "default", "embedded", "has_default_below", "has_lists_below", "items", "list_type",
-        "map_keys", "merge_key", "name", "nullable", "preserve", "properties", "required", "rules", "strategies", "type",
+        "map_keys", "merge_key", "name", "nullable", "preserve", "properties", "required", "rules", "sound", "strategies", "type",
     )  # fmt: skip
 
     def __init__(self, type_: str = "") -> None:
@@ -63,6 +64,8 @@ class Node:
         self.constraints: Object = {}
         self.rules: tuple[Object, ...] = ()
         """x-kubernetes-validations."""
+        self.sound: Sound | None = None
+        """Made by ``sound.py`` when it is first asked for."""
 
     def field(self, name: str) -> Node | None:
         """The schema of one field of an object, None when it is not known."""
@@ -91,6 +94,7 @@ def _copy(node: Node) -> Node:
     copy = Node()
     for slot in Node.__slots__:
         setattr(copy, slot, getattr(node, slot))
+    copy.sound = None
     return copy
 
 

@@ -13,6 +13,7 @@ from modelplane.server.schema.names import NameRule, dns_subdomain, metadata
 from modelplane.server.schema.node import TEXT, Node, with_properties
 from modelplane.server.schema.prune import prune
 from modelplane.server.schema.rules import Rules
+from modelplane.server.schema.sound import sound
 from modelplane.server.schema.validate import validate
 
 Check = Callable[[Object, Object | None], list[FieldError]]
@@ -71,6 +72,10 @@ class Schema:
             self._fill(filled)
         return filled
 
+    def sound(self, obj: Object) -> bool:
+        """Whether `decoding_error` and `prune` have nothing to say about an object; if not, it takes them to know."""
+        return sound(self.root, obj)
+
     def decoding_error(self, obj: Object) -> str:
         """Why Go could not decode the object (a 400), or an empty string.
 
@@ -83,9 +88,7 @@ class Schema:
     def validate(self, obj: Object, old: Object | None = None) -> list[FieldError]:
         """Everything wrong with an object; on an update, ``old`` is the stored one. Expects it pruned and defaulted."""
         errors = metadata(obj, old, self._name, core=self.builtin and self.node.name != "CustomResourceDefinition")
-        structural = validate(self.node, obj, old, beside=self._scale(obj) if self._scale is not None else ())
-        if self.builtin:
-            structural = [error for error in structural if _judged(error)]
+        structural = self._structural(obj, old)
         errors += structural
         if self._rules is not None and self._rules.present:
             if any(error.type in _BLOCKING for error in structural):
@@ -96,6 +99,17 @@ class Schema:
             known = {(error.path, error.type) for error in errors}
             errors += [error for error in self._check(obj, old) if (error.path, error.type) not in known]
         return errors
+
+    def _structural(self, obj: Object, old: Object | None) -> list[FieldError]:
+        beside = self._scale(obj) if self._scale is not None else ()
+        if not beside and self.sound(obj):
+            # What a custom kind asks of its metadata is not in the root, which has Kubernetes' own schema there.
+            own = None if self.builtin else self.node.properties.get("metadata")
+            if own is None or "metadata" not in obj:
+                return []
+            return validate(own, obj["metadata"], (old or {}).get("metadata"), "metadata")
+        found = validate(self.node, obj, old, beside=beside)
+        return [error for error in found if _judged(error)] if self.builtin else found
 
 
 def _judged(error: FieldError) -> bool:

@@ -67,7 +67,7 @@ def _value(node: Node, value: object, old: object, path: str, errors: list[Field
             words = f"Checked value must be of type integer (default format) in {path}"
             errors.append(FieldError(path="", type=ErrorType.INVALID, bad_value="", message=words))
     if node.constraints:
-        _constraints(node, value, path, errors)
+        constraints(node, value, path, errors)
     if isinstance(value, dict):
         _object(node, value, old, path, errors)
     elif isinstance(value, list):
@@ -162,7 +162,8 @@ def _unique(node: Node, value: list[object], path: str, errors: list[FieldError]
         seen.add(identity)
 
 
-def _constraints(node: Node, value: object, path: str, errors: list[FieldError]) -> None:
+def constraints(node: Node, value: object, path: str, errors: list[FieldError]) -> None:
+    """Add what a value's own limits say against it."""
     rules = node.constraints
     if "enum" in rules and not any(_equal(value, choice) for choice in rules["enum"]):
         errors.append(supported(path, value, rules["enum"]))
