@@ -54,7 +54,7 @@ REQUESTS: list[PlacementRequest] = [
     want(3, standalone(ask(count=2)), uid="u2", key=Key("ml", "two")),
     want(1, gang(1, [ask()], [ask()]), uid="u3", key=Key("ml", "gang")),
     want(2, standalone(ask(memory("80Gi", "=="))), uid="u4", key=Key("ml", "small")),
-    want(2, selectors=({"region": "eu"},), uid="u5", key=Key("ml", "eu")),
+    want(2, selector={"region": "eu"}, uid="u5", key=Key("ml", "eu")),
     want(2, uid="u6", key=Key("ml", "tolerant"), tolerations=tolerating(("k", "Exists", "", ""))),
     want(1, standalone(ask(), name="x"), standalone(ask(), name="y"), uid="u7", key=Key("ml", "pair")),
 ]
@@ -170,7 +170,7 @@ def test_kinds_of_requests_that_were_not_asked_for_longest_are_forgotten() -> No
     facts_module.KEPT = 0  # type: ignore[misc]
     try:
         for number in range(40):
-            plan(picture.fleet, want(1, selectors=({"n": str(number)},)))
+            plan(picture.fleet, want(1, selector={"n": str(number)}))
         assert len(picture.fleet.memo.facts) == 16
     finally:
         facts_module.KEPT = kept  # type: ignore[misc]

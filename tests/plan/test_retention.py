@@ -23,7 +23,7 @@ from tests.plan.words import (
     want,
 )
 
-PROD = ({"tier": "prod"},)
+PROD = {"tier": "prod"}
 
 
 def under(request: PlacementRequest, place: str, pool: str = "default", **more: object) -> Replica:
@@ -32,7 +32,7 @@ def under(request: PlacementRequest, place: str, pool: str = "default", **more: 
 
 
 def test_a_label_that_changed_under_a_replica_moves_nothing_and_is_said() -> None:
-    request = want(selectors=PROD)
+    request = want(selector=PROD)
     world = fleet(cluster("a", labels={"tier": "dev"}), cluster("b", labels={"tier": "prod"}), under(request, "a/0"))
     found = plan(world, request)
     assert places(found) == ["a/0"]
@@ -69,7 +69,7 @@ def test_a_pool_that_left_the_spec_is_lost() -> None:
 
 
 def test_the_deployments_own_change_moves_what_no_longer_matches_replacement_first() -> None:
-    before, now = want(), want(selectors=PROD)
+    before, now = want(), want(selector=PROD)
     a, b = cluster("a", labels={"tier": "dev"}), cluster("b", labels={"tier": "prod"})
     serving = under(before, "a/0", ready=True)
     first = plan(fleet(a, b, serving), now)
@@ -84,27 +84,27 @@ def test_the_deployments_own_change_moves_what_no_longer_matches_replacement_fir
 
 
 def test_what_leaves_and_does_not_serve_is_not_kept() -> None:
-    before, now = want(), want(selectors=PROD)
+    before, now = want(), want(selector=PROD)
     world = fleet(cluster("a"), cluster("b", labels={"tier": "prod"}), under(before, "a/0"))
     assert places(plan(world, now)) == ["b/0"]
 
 
 def test_what_serves_is_not_torn_down_while_its_replacement_has_no_place() -> None:
-    before, now = want(), want(selectors=PROD)
+    before, now = want(), want(selector=PROD)
     found = plan(fleet(cluster("a"), under(before, "a/0", ready=True)), now)
     assert (places(found), found.placed, found.missing) == (["a/0!"], 0, 1)
     assert found.condition().reason == "NoClusters"
     assert f"replica {found.placements[0].name} serves on a until it is replaced" in found.summary()
     assert places(plan(fleet(cluster("a"), under(before, "a/0")), now)) == [], "one that does not serve is of no use"
-    held_back = plan(fleet(cluster("a"), under(before, "a/0", ready=True)), want(selectors=PROD, fill=False))
+    held_back = plan(fleet(cluster("a"), under(before, "a/0", ready=True)), want(selector=PROD, fill=False))
     assert places(held_back) == ["a/0!"], "nor while nothing new may be placed"
 
 
 def test_no_more_of_those_that_leave_are_kept_than_the_deployment_asks_for() -> None:
-    before, now = want(2), want(1, selectors=PROD)
+    before, now = want(2), want(1, selector=PROD)
     serving = [under(before, f"a/{index}", ready=True) for index in range(2)]
     assert places(plan(fleet(cluster("a"), *serving), now)) == ["a/0!"]
-    assert places(plan(fleet(cluster("a"), *serving), want(0, selectors=PROD))) == []
+    assert places(plan(fleet(cluster("a"), *serving), want(0, selector=PROD))) == []
 
 
 def test_a_move_within_the_cluster_keeps_the_name() -> None:

@@ -1,4 +1,4 @@
-"""Faults seen in the field, as unit tests of the planner: S01 to S06, S09, S11."""
+"""Faults seen in the field, as unit tests of the planner: S01 to S06, S09 for devices, S11, S12, S20."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from modelplane.api.meta import Key, Status
 from modelplane.plan import Code, Fleet, plan
 from modelplane.plan.cel import BoundDevice, Error, Match, SelectorError, compile_selector
 from modelplane.plan.devices import Device, explain_miss, match, signature
+from modelplane.plan.remedies import smallest_change
 from tests.plan.words import (
     GPU,
     ask,
@@ -117,7 +118,7 @@ def five() -> Fleet:
 
 
 def test_s04_a_refusal_names_every_candidate() -> None:
-    found = plan(five(), want(1, selectors=({"tier": "prod"},)))
+    found = plan(five(), want(1, selector={"tier": "prod"}))
     assert [(one.cluster, one.code) for one in found.verdicts] == [
         ("a-notready", Code.NOT_READY),
         ("b-labels", Code.WRONG_LABELS),
@@ -253,3 +254,51 @@ def test_s11_what_does_not_compile_is_refused_with_its_position(text: str, line:
     with pytest.raises(SelectorError) as refusal:
         compile_selector(text)
     assert (refusal.value.line, refusal.value.column) == (line, column)
+
+
+def test_s12_a_gang_goes_to_a_cluster_whose_stack_runs_it() -> None:
+    other, standard = cluster("d", stack="Dynamo"), cluster("l", pool("default", 3))
+    request = want(1, gang(2, [ask()], [ask()]))
+    assert places(plan(fleet(other, standard), request)) == ["l/0"]
+    refused = plan(fleet(other), request)
+    (verdict,) = refused.verdicts
+    assert (verdict.code, verdict.message) == (Code.WRONG_STACK, "stack Dynamo does not run gangs as Standard does")
+    assert refused.condition().reason == "InsufficientCapacity"
+    assert smallest_change(fleet(other), request, other) == (), "the stack of a cluster cannot be changed"
+    assert places(plan(fleet(other), want())) == ["d/0"], "an engine of one pod is a Deployment on either stack"
+    assert smallest_change(fleet(other), want(), other) == ()
+
+
+STAGED = {"weights": "yes"}
+FULL_AND_STAGED = [
+    part
+    for name in "ab"
+    for part in (cluster(name, pool("default", 1), labels=STAGED), replica(f"{name}/0", of=OTHERS[0]))
+]
+
+
+def test_s20_placement_follows_the_cache() -> None:
+    request = want(1, staged=STAGED, cache="llama", needs_cache_storage=True)
+    refused = plan(fleet(*FULL_AND_STAGED, cluster("c")), request)
+    assert places(refused) == []
+    assert [one.code for one in refused.verdicts] == [Code.FULL, Code.FULL, Code.NOT_STAGED]
+    assert "c NotStaged (ModelCache llama is not staged on c: lacks weights=yes)" in refused.summary()
+    assert places(plan(fleet(*FULL_AND_STAGED, cluster("c", labels=STAGED)), request)) == ["c/0"]
+
+
+def test_s20_a_cache_that_no_longer_chooses_a_cluster_moves_nothing() -> None:
+    before, now = want(1, staged=STAGED, cache="llama"), want(2, staged={"weights": "now"}, cache="llama")
+    b, c = cluster("b", pool("default", 4), labels=STAGED), cluster("c", labels={"weights": "now"})
+    running = replica("b/0", ready=True, constraints=before.constraints())
+    found = plan(fleet(b, c, running), now)
+    assert places(found) == ["b/0", "c/0"]
+    assert found.notes == (f"replica {running.key.name} stays on b, which the ModelCache's selector no longer matches",)
+    another = plan(fleet(b, c, running), want(1, staged={"weights": "now"}, cache="other"))
+    assert places(another) == ["b/0!", "c/0"], "another ModelCache is the deployment's own change"
+    assert another.placements[0].message == "the ModelCache's selector no longer matches cluster b"
+
+
+def test_a_cache_that_cannot_be_read_does_not_have_replicas_judged_again() -> None:
+    known = want(1, staged=STAGED, cache="llama", needs_cache_storage=True)
+    assert known.constraints() == want(1, cache="llama", fill=False).constraints()
+    assert known.constraints() != want(1).constraints()

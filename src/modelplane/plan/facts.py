@@ -14,7 +14,7 @@ from modelplane.plan.capacity import Ledger
 from modelplane.plan.fitting import Fit, Matcher, Option, fit
 from modelplane.plan.fleet import Fleet, Memo
 from modelplane.plan.request import PlacementRequest
-from modelplane.plan.verdicts import Code, Verdict, closed, judge
+from modelplane.plan.verdicts import FOREIGN, Code, Verdict, closed, judge
 
 KEPT: Final = 1_000_000
 """Answers about a cluster that are remembered, over all kinds of request; kinds that were not asked for longest go."""
@@ -39,7 +39,7 @@ class Facts:
     @classmethod
     def of(cls, fleet: Fleet, request: PlacementRequest) -> Facts:
         """The facts, up to date with the fleet."""
-        selectors = tuple(tuple(sorted(labels.items())) for labels in request.selectors)
+        selectors = tuple(tuple(sorted(labels.items())) for labels in (request.selector, request.staged))
         key = (request.engines, selectors, request.tolerations, request.needs_cache_storage)
         facts = fleet.memo.facts
         known = facts.pop(key, None)
@@ -74,13 +74,13 @@ class Facts:
             _insert(self._open, name)
         else:
             self._closed[name] = verdict
-            self._foreign += verdict.code is Code.WRONG_LABELS
+            self._foreign += verdict.code in FOREIGN
 
     def _remove(self, name: str) -> None:
         _delete(self._names, name)
         _delete(self._open, name)
         verdict = self._closed.pop(name, None)
-        self._foreign -= verdict is not None and verdict.code is Code.WRONG_LABELS
+        self._foreign -= verdict is not None and verdict.code in FOREIGN
 
     # --- asking ---------------------------------------------------------------------------------------------------
 

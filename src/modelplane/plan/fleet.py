@@ -45,6 +45,8 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     gateway: str = ""
     cache_storage: bool = True
     deleting: bool = False
+    stack: str = "Standard"
+    """The serving stack."""
     declared_pools: frozenset[str] = frozenset()
     """Pools of the spec, published or not: a pool that is only not published now is not lost."""
 

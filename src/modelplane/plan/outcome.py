@@ -11,7 +11,7 @@ import msgspec
 from modelplane.api.meta import Condition, Key, Status
 from modelplane.plan.devices import Resolved, claims_by_class
 from modelplane.plan.fleet import Replica, ReplicaEngine, ReplicaMember
-from modelplane.plan.verdicts import Code, Verdict, digest
+from modelplane.plan.verdicts import FOREIGN, Code, Verdict, digest
 
 SCHEDULED: Final = "ReplicasScheduled"
 
@@ -145,9 +145,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             return ""
         if not self.candidates:
             return "NoClusters"
-        if self.verdicts and all(
-            verdict.code in (Code.NO_CACHE_STORAGE, Code.WRONG_LABELS) for verdict in self.verdicts
-        ):
+        if self.verdicts and all(verdict.code in (Code.NO_CACHE_STORAGE, *FOREIGN) for verdict in self.verdicts):
             return "NoCacheStorage"
         return "InsufficientCapacity"
 

@@ -18,8 +18,9 @@ from modelplane.plan.capacity import Claims, Ledger, PoolLedger, pods_per_node
 from modelplane.plan.devices import Request
 from modelplane.plan.fitting import Matcher, Option, fit
 from modelplane.plan.fleet import Cluster, Fleet, Shape
-from modelplane.plan.request import Engine, PlacementRequest
+from modelplane.plan.request import Engine, PlacementRequest, lacking
 from modelplane.plan.taints import DRAIN, untolerated
+from modelplane.plan.verdicts import GANG_STACK
 
 _TRIES: Final = 300
 """Ways to add nodes to several pools that are tried before the search gives up."""
@@ -37,7 +38,7 @@ class Step(StrEnum):
     LABEL = "Label"
     """Label the cluster, or drop the entry from the cluster selector."""
     STAGE_CACHE = "StageCache"
-    """Give the cluster storage for model caches, so that the cache is staged there."""
+    """Give the cluster storage for model caches, or have the ModelCache choose it, so that the cache is staged there."""
     FREE = "Free"
     """Free devices, or whole nodes, that others hold."""
     ADD_NODES = "AddNodes"
@@ -67,7 +68,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 def smallest_change(fleet: Fleet, request: PlacementRequest, cluster: Cluster) -> tuple[Change, ...]:
     """The steps that let one more replica fit, or nothing where it fits already or no such change is known."""
     opening = list(_opening(cluster, request))
-    if cluster.deleting or not cluster.pools:
+    if cluster.deleting or not cluster.pools or (request.gang and cluster.stack != GANG_STACK):
         return ()
     matcher = Matcher(request.engines)
     ledger = fleet.ledger(cluster.name)
@@ -104,12 +105,14 @@ def _opening(cluster: Cluster, request: PlacementRequest) -> Iterator[Change]:
             yield Change(step=Step.UNDRAIN, text=f"modelplane undrain {cluster.name}")
         else:
             yield Change(step=Step.TOLERATE, text=f"tolerate {taint}")
-    wrong = sorted(
-        {f"{k}={v}" for labels in request.selectors for k, v in labels.items() if cluster.labels.get(k) != v}
-    )
+    wrong = lacking(cluster.labels, request.selector)
     if wrong:
-        text = f"label cluster {cluster.name} {' '.join(wrong)}, or drop that from the cluster selectors"
+        text = f"label cluster {cluster.name} {' '.join(wrong)}, or drop that from the cluster selector"
         yield Change(step=Step.LABEL, text=text, amount=len(wrong))
+    unstaged = [label for label in lacking(cluster.labels, request.staged) if label not in wrong]
+    if unstaged:
+        text = f"label cluster {cluster.name} {' '.join(unstaged)}, or drop that from the clusterSelector of the ModelCache"
+        yield Change(step=Step.STAGE_CACHE, text=text, amount=len(unstaged))
     if request.needs_cache_storage and not cluster.cache_storage:
         text = f"give cluster {cluster.name} a storage class for caches, so that the ModelCache is staged there"
         yield Change(step=Step.STAGE_CACHE, text=text)

@@ -17,7 +17,7 @@ from modelplane.plan.devices import Matching, claims_by_class, flows
 from modelplane.plan.fitting import Matcher
 from modelplane.plan.fleet import Cluster, Fleet, Replica
 from modelplane.plan.outcome import Departure, PlacedEngine, PlacedMember
-from modelplane.plan.request import Engine, Member, PlacementRequest
+from modelplane.plan.request import Engine, Member, PlacementRequest, lacking
 from modelplane.plan.taints import evicting
 
 
@@ -102,7 +102,10 @@ def _judge(
             return Lost(replica, Departure.POOL_GONE, f"cluster {cluster.name} has no pool {pool}")
     changed = replica.constraints != digest
     if changed and not request.selects(cluster.labels):
-        message = f"the deployment's cluster selector no longer matches cluster {cluster.name}"
+        whose = (
+            "deployment's cluster selector" if lacking(cluster.labels, request.selector) else "ModelCache's selector"
+        )
+        message = f"the {whose} no longer matches cluster {cluster.name}"
         return Leaving(replica, Departure.NO_LONGER_MATCHES, message)
     placed, complaint = _resolve(cluster, engines, replica, matcher)
     if complaint and changed:
@@ -111,7 +114,8 @@ def _judge(
     if complaint:
         note = f"replica {replica.key.name} stays on {cluster.name}, though {complaint}"
     elif not request.selects(cluster.labels):
-        note = f"replica {replica.key.name} stays on {cluster.name}, which the cluster selector no longer matches"
+        whose = "cluster selector" if lacking(cluster.labels, request.selector) else "ModelCache's selector"
+        note = f"replica {replica.key.name} stays on {cluster.name}, which the {whose} no longer matches"
     return Kept(replica, placed, note)
 
 

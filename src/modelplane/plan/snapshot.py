@@ -44,6 +44,7 @@ def cluster_of(cluster: InferenceCluster) -> Cluster:
         gateway=cluster.status.gateway.address,
         cache_storage=bool(cluster.status.cache.storage_class_name),
         deleting=cluster.metadata.deletion_timestamp is not None,
+        stack=str(cluster.spec.stack),
         declared_pools=frozenset(pool.name for pool in cluster.spec.node_pools),
     )
 
@@ -93,7 +94,6 @@ def request_of(
     """What the deployment asks of the planner; ``cache_labels`` is the cluster selector of its ModelCache, ``fill`` False places
     nothing new. Raises `InvalidNodeSelector` with the path and position of a selector that does not compile."""
     template = deployment.spec.template.spec
-    own = template.cluster_selector.match_labels if template.cluster_selector else {}
     return PlacementRequest(
         key=deployment.metadata.key,
         uid=deployment.metadata.uid,
@@ -129,7 +129,9 @@ def request_of(
         tolerations=tuple(
             Toleration(one.key, str(one.operator), one.value, str(one.effect or "")) for one in template.tolerations
         ),
-        selectors=tuple(labels for labels in (own, cache_labels or {}) if labels),
+        selector=template.cluster_selector.match_labels if template.cluster_selector else {},
+        staged=cache_labels or {},
+        cache=template.model_cache_ref.name if template.model_cache_ref else "",
         fill=fill,
         needs_cache_storage=needs_cache_storage,
     )

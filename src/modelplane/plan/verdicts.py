@@ -17,7 +17,7 @@ from modelplane.plan.capacity import Ledger, PoolLedger, pods_per_node
 from modelplane.plan.devices import explain_miss
 from modelplane.plan.fitting import Matcher, Option, fit
 from modelplane.plan.fleet import Cluster, Pool
-from modelplane.plan.request import Engine, PlacementRequest
+from modelplane.plan.request import Engine, PlacementRequest, lacking
 from modelplane.plan.taints import DRAIN, untolerated
 
 LONGEST: Final = 1000
@@ -28,9 +28,13 @@ class Code(StrEnum):
     """Reason codes in order of precedence."""
 
     WRONG_LABELS = "WrongLabels"
-    """The cluster lacks labels that the deployment or its cache asks for."""
+    """The cluster lacks labels that the deployment asks for."""
+    NOT_STAGED = "NotStaged"
+    """The deployment's ModelCache does not choose the cluster, so the model is not staged there."""
     NO_CACHE_STORAGE = "NoCacheStorage"
     """The cluster has no storage class for model caches, and the deployment uses one."""
+    WRONG_STACK = "WrongStack"
+    """The cluster's serving stack runs gangs in a way that this version does not write, and the deployment has one."""
     DELETING = "Deleting"
     """The cluster is being deleted."""
     NOT_READY = "NotReady"
@@ -54,6 +58,11 @@ class Code(StrEnum):
     FITS = "Fits"
     """One more replica fits."""
 
+
+FOREIGN: Final = (Code.WRONG_LABELS, Code.NOT_STAGED)
+"""Verdicts of clusters that neither deployment nor cache choose."""
+GANG_STACK: Final = "Standard"
+"""The serving stack whose gangs, LeaderWorkerSets, we write."""
 
 _RANK: Final = {code: rank for rank, code in enumerate(Code)}
 """The later in the precedence, the nearer the cluster came."""
@@ -80,13 +89,20 @@ def closed(cluster: Cluster, request: PlacementRequest) -> Verdict | None:
     def verdict(code: Code, message: str = "", remedy: str = "") -> Verdict:
         return Verdict(cluster=cluster.name, code=code, message=message, remedy=remedy)
 
-    if not request.selects(cluster.labels):
-        wrong = sorted({f"{k}={v}" for one in request.selectors for k, v in one.items() if cluster.labels.get(k) != v})
+    wrong = lacking(cluster.labels, request.selector)
+    if wrong:
         return verdict(
             Code.WRONG_LABELS, f"lacks {', '.join(wrong)}", "label the cluster, or change the cluster selector"
         )
+    unstaged = lacking(cluster.labels, request.staged)
+    if unstaged:
+        message = f"ModelCache {request.cache or 'of the deployment'} is not staged on {cluster.name}: lacks {', '.join(unstaged)}"
+        return verdict(Code.NOT_STAGED, message, "label the cluster, or change the clusterSelector of the ModelCache")
     if request.needs_cache_storage and not cluster.cache_storage:
         return verdict(Code.NO_CACHE_STORAGE, "has no storage class for caches", "set its cache.storageClassName")
+    if request.gang and cluster.stack != GANG_STACK:
+        message = f"stack {cluster.stack} does not run gangs as {GANG_STACK} does"
+        return verdict(Code.WRONG_STACK, message, f"use a cluster with stack {GANG_STACK}")
     if cluster.deleting:
         return verdict(Code.DELETING, "is being deleted")
     if not cluster.ready:
