@@ -60,11 +60,12 @@ KUBERNETES ?= 1.36.3
 kubernetes:
 	@scripts/kubernetes.sh $(KUBERNETES)
 
-# What the judge says. Without its binaries the tests skip and say what to run.
+# What the judge says.
 KUBERNETES_CACHE = $(or $(MODELPLANE_KUBERNETES_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/modelplane/kubernetes)
 SUITE ?= tests/kubernetes tests/operator/test_chart.py
 conformance: export MODELPLANE_KUBERNETES ?= $(wildcard $(KUBERNETES_CACHE)/$(KUBERNETES))
 conformance: $(VENV)/.dev
+	@test -n "$$MODELPLANE_KUBERNETES" || { echo "there is no Kubernetes $(KUBERNETES) to ask; \`make kubernetes\` builds it" >&2; exit 1; }
 	$(BIN)/python -m pytest -n 0 -q $(SUITE)
 
 bench: bench-apply bench-plan bench-server

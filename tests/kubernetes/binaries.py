@@ -1,4 +1,8 @@
-"""Where the real control plane's binaries and Helm are: named by the environment, or in the cache that `make kubernetes` fills."""
+"""Where the real control plane's binaries and Helm are.
+
+The environment names them; `make conformance` does so for what `make kubernetes` built, so that `make test` takes the same time
+on every machine.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 MODULE: Final = Path(__file__).with_name("go.mod")
-WITHOUT: Final = "no Kubernetes binaries; `make kubernetes` builds them, or MODELPLANE_KUBERNETES names their folder"
+WITHOUT: Final = "asks real Kubernetes, as `make kubernetes && make conformance` does (or set MODELPLANE_KUBERNETES to its binaries)"
 
 
 def pinned() -> str:
@@ -20,13 +24,9 @@ def pinned() -> str:
 
 
 def folder() -> Path | None:
-    """None where nothing was built."""
-    if named := os.environ.get("MODELPLANE_KUBERNETES"):
-        return Path(named)
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    cache = Path(os.environ.get("MODELPLANE_KUBERNETES_CACHE") or caches / "modelplane" / "kubernetes")
-    built = cache / pinned()
-    return built if built.is_dir() else None
+    """None where nobody asked."""
+    named = os.environ.get("MODELPLANE_KUBERNETES")
+    return Path(named) if named else None
 
 
 def helm() -> Path | None:
