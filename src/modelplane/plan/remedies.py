@@ -2,7 +2,8 @@
 
 Smaller is, in this order: fewer steps; then the kinds of steps in the order of `Step`; then fewer nodes or devices; then the text.
 Steps that open a cluster (a taint, labels, a cache, a cluster that is not ready) have no alternative and are all named. Room is
-looked for first among devices that are taken (to free them), then in nodes to come, then in what the deployment asks for.
+looked for among devices that are taken (to free them), in nodes to come, in what the deployment asks for, and where none of these
+is enough alone, in asking for less together with room.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from modelplane.plan.taints import DRAIN, untolerated
 from modelplane.plan.verdicts import GANG_STACK
 
 _TRIES: Final = 300
-"""Ways to add nodes to several pools that are tried before the search gives up."""
+"""Ways to add nodes to several pools, and ways to ask for less together with room, that are tried before a search gives up."""
 
 
 class Step(StrEnum):
@@ -70,20 +71,16 @@ def smallest_change(fleet: Fleet, request: PlacementRequest, cluster: Cluster) -
     opening = list(_opening(cluster, request))
     if cluster.deleting or not cluster.pools or (request.gang and cluster.stack != GANG_STACK):
         return ()
-    matcher = Matcher(request.engines)
-    ledger = fleet.ledger(cluster.name)
-    options = matcher.options(fleet.memo.shapes[cluster.name])
+    shape, ledger = fleet.memo.shapes[cluster.name], fleet.ledger(cluster.name)
+    options = Matcher(request.engines).options(shape)
     if fit(options, ledger) is not None:
         return tuple(opening)
-    if all(options):
-        room = _first(_freeing(cluster, request.engines, options, ledger)) or _first(
-            _adding(cluster, options, ledger, len(cluster.pools))
+    found = _room(cluster, options, ledger)
+    if found is None or len(found) > 1:
+        found = _less(shape, request.engines, ledger) or _first(
+            itertools.chain([found] if found else [], _less_and_room(cluster, shape, request.engines, ledger))
         )
-        if room is None:
-            room = _first(_asking_less(fleet.memo.shapes[cluster.name], request, ledger))
-    else:
-        room = _first(_asking_less(fleet.memo.shapes[cluster.name], request, ledger))
-    return (*opening, *room) if room is not None else ()
+    return (*opening, *found) if found is not None else ()
 
 
 def _first(found: Iterator[tuple[Change, ...]]) -> tuple[Change, ...] | None:
@@ -95,11 +92,11 @@ def _first(found: Iterator[tuple[Change, ...]]) -> tuple[Change, ...] | None:
 
 
 def _opening(cluster: Cluster, request: PlacementRequest) -> Iterator[Change]:
-    if not cluster.ready:
-        why = cluster.not_ready_reason or "not ready"
-        yield Change(step=Step.WAIT, text=f"wait until cluster {cluster.name} is Ready (now: {why})")
-    elif not cluster.gateway:
-        yield Change(step=Step.WAIT, text=f"wait until cluster {cluster.name} publishes its gateway's address")
+    lacks = [] if cluster.ready else ["is Ready"]
+    lacks += [] if cluster.gateway else ["publishes its gateway's address"]
+    if lacks:
+        now = "" if cluster.ready else f" (now: {cluster.not_ready_reason or 'not ready'})"
+        yield Change(step=Step.WAIT, text=f"wait until cluster {cluster.name} {' and '.join(lacks)}{now}")
     for taint in untolerated(cluster.taints, request.tolerations):
         if taint.key == DRAIN:
             yield Change(step=Step.UNDRAIN, text=f"modelplane undrain {cluster.name}")
@@ -121,9 +118,14 @@ def _opening(cluster: Cluster, request: PlacementRequest) -> Iterator[Change]:
 # --- room ---------------------------------------------------------------------------------------------------------
 
 
-def _freeing(
-    cluster: Cluster, engines: Sequence[Engine], options: Sequence[Sequence[Option]], ledger: Ledger
-) -> Iterator[tuple[Change, ...]]:
+def _room(cluster: Cluster, options: Sequence[Sequence[Option]], ledger: Ledger) -> tuple[Change, ...] | None:
+    """The smallest way to room for engines that all have pools; None where one has none, or no way is known."""
+    if not all(options):
+        return None
+    return _first(_freeing(cluster, options, ledger)) or _first(_adding(cluster, options, ledger))
+
+
+def _freeing(cluster: Cluster, options: Sequence[Sequence[Option]], ledger: Ledger) -> Iterator[tuple[Change, ...]]:
     """Free devices on one pool, as few as let everything fit."""
     for pool in cluster.pools:
         wanted = sorted(
@@ -134,8 +136,9 @@ def _freeing(
         for claims in wanted:
             trial = ledger.copy()
             freed = nodes = 0
-            # As often as there are pods that could go there; each round makes room for one.
-            for _ in range(sum(one.pods for found in options for one in found if one.pool == pool.name)):
+            # As often as there are pods that could go there, or that are there and too many; each round makes room for one.
+            pods = sum(one.pods for found in options for one in found if one.pool == pool.name)
+            for _ in range(pods + _overdrawn(ledger.pools[pool.name])):
                 amount = _free_one(trial.pools[pool.name], claims, max(0, pool.capacity.nodes), pool.whole_node)
                 if not amount:
                     break
@@ -143,6 +146,11 @@ def _freeing(
                 if fit(options, trial) is not None:
                     yield (_freed(pool.name, claims, freed, nodes, pool.capacity.observed),)
                     break
+
+
+def _overdrawn(pool: PoolLedger) -> int:
+    """Nodes that a pool lacks for the replicas that are on it."""
+    return max(0, -pool.nodes - pool.grow) if pool.buckets is None else 0
 
 
 def _free_one(pool: PoolLedger, claims: Claims, nodes: int, whole: Claims) -> int:
@@ -182,38 +190,35 @@ def _freed(pool: str, claims: Claims, freed: int, nodes: int, observed: bool) ->
     return Change(step=Step.FREE, text=text, amount=freed, pool=pool)
 
 
-def _adding(
-    cluster: Cluster, options: Sequence[Sequence[Option]], ledger: Ledger, most_pools: int
-) -> Iterator[tuple[Change, ...]]:
+def _adding(cluster: Cluster, options: Sequence[Sequence[Option]], ledger: Ledger) -> Iterator[tuple[Change, ...]]:
     """Add empty nodes, as few as let everything fit; one pool before several."""
     usable = [pool for pool in cluster.pools if any(one.pool == pool.name for found in options for one in found)]
-    most = sum(max(one.pods for one in found) for found in options)
+    lacking = {pool.name: _overdrawn(ledger.pools[pool.name]) for pool in usable}
+    most = sum(max(one.pods for one in found) for found in options) + sum(lacking.values())
     tries = itertools.count()
-    for pools in range(1, min(most_pools, len(usable)) + 1):
+    for pools in range(1, len(usable) + 1):
         for total in range(pools, most + 1):
             found: list[tuple[Change, ...]] = []
             for chosen in itertools.combinations(usable, pools):
-                for split in _splits(total, pools):
+                # Nodes that a pool lacks for what is there make no room yet.
+                owed = [lacking[pool.name] for pool in chosen]
+                for split in _splits(total - sum(owed), pools):
                     if next(tries) >= _TRIES:
                         return
+                    added = {pool.name: more + due for pool, more, due in zip(chosen, split, owed, strict=True)}
                     trial = ledger.copy()
-                    for pool, nodes in zip(chosen, split, strict=True):
-                        _add(trial.pools[pool.name], nodes, pool.whole_node)
+                    for pool in chosen:
+                        _add(trial.pools[pool.name], added[pool.name], pool.whole_node)
                     if fit(options, trial) is not None:
-                        found.append(
-                            tuple(
-                                Change(
-                                    step=Step.ADD_NODES,
-                                    text=f"add {nodes} {_plural('node', nodes)} to pool {pool.name}",
-                                    amount=nodes,
-                                    pool=pool.name,
-                                )
-                                for pool, nodes in zip(chosen, split, strict=True)
-                            )
-                        )
+                        found.append(tuple(_added(name, nodes) for name, nodes in added.items()))
             if found:
                 yield from found
                 return
+
+
+def _added(pool: str, nodes: int) -> Change:
+    text = f"add {nodes} {_plural('node', nodes)} to pool {pool}"
+    return Change(step=Step.ADD_NODES, text=text, amount=nodes, pool=pool)
 
 
 def _add(pool: PoolLedger, nodes: int, whole: Claims) -> None:
@@ -226,7 +231,8 @@ def _add(pool: PoolLedger, nodes: int, whole: Claims) -> None:
 def _splits(total: int, parts: int) -> Iterator[tuple[int, ...]]:
     """Ways to write ``total`` as so many numbers of 1 at least."""
     if parts == 1:
-        yield (total,)
+        if total > 0:
+            yield (total,)
         return
     for first in range(1, total - parts + 2):
         for rest in _splits(total - first, parts - 1):
@@ -236,32 +242,55 @@ def _splits(total: int, parts: int) -> Iterator[tuple[int, ...]]:
 # --- asking for less ----------------------------------------------------------------------------------------------
 
 
-def _asking_less(shape: Shape, request: PlacementRequest, ledger: Ledger) -> Iterator[tuple[Change, ...]]:
+def _less(shape: Shape, engines: Sequence[Engine], ledger: Ledger) -> tuple[Change, ...] | None:
+    """The smallest way to ask for less that is enough."""
+    return _first(
+        (change,) for change, asked in _asking_less(engines) if fit(Matcher(asked).options(shape), ledger) is not None
+    )
+
+
+def _less_and_room(
+    cluster: Cluster, shape: Shape, engines: Sequence[Engine], ledger: Ledger
+) -> Iterator[tuple[Change, ...]]:
+    """Ways to ask for less that need room besides."""
+    tries = itertools.count()
+    for change, asked in _asking_less(engines):
+        options = Matcher(asked).options(shape)
+        if not all(options):
+            continue
+        if next(tries) >= _TRIES:
+            return
+        room = _room(cluster, options, ledger)
+        if room is not None:
+            yield (change, *room)
+
+
+def _asking_less(engines: Sequence[Engine]) -> Iterator[tuple[Change, list[Engine]]]:
     """One request of one member asks for fewer devices, or with one selector less."""
-    for e, engine in enumerate(request.engines):
+    for e, engine in enumerate(engines):
         for m, member in enumerate(engine.members):
+            who = f"engine {engine.name}" if len(engine.members) == 1 else f"{member.role} of engine {engine.name}"
             for r, asked in enumerate(member.requests):
-                for change, smaller in _smaller(engine, asked):
+                for change, smaller in _smaller(who, engine.name, asked):
                     requests = (*member.requests[:r], smaller, *member.requests[r + 1 :])
                     changed = msgspec.structs.replace(member, requests=requests)
                     members = (*engine.members[:m], changed, *engine.members[m + 1 :])
-                    engines = list(request.engines)
-                    engines[e] = msgspec.structs.replace(engine, members=members)
-                    if fit(Matcher(engines).options(shape), ledger) is not None:
-                        yield (change,)
+                    after = list(engines)
+                    after[e] = msgspec.structs.replace(engine, members=members)
+                    yield change, after
 
 
-def _smaller(engine: Engine, asked: Request) -> Iterator[tuple[Change, Request]]:
+def _smaller(who: str, engine: str, asked: Request) -> Iterator[tuple[Change, Request]]:
     for count in range(asked.count - 1, 0, -1):
-        text = f"engine {engine.name}: lower the count of request {asked.name} from {asked.count} to {count}"
+        text = f"{who}: lower the count of request {asked.name} from {asked.count} to {count}"
         yield (
-            Change(step=Step.LOWER_COUNT, text=text, amount=asked.count - count, engine=engine.name),
+            Change(step=Step.LOWER_COUNT, text=text, amount=asked.count - count, engine=engine),
             msgspec.structs.replace(asked, count=count),
         )
     for position, selector in enumerate(asked.selectors):
-        text = f"engine {engine.name}: drop from request {asked.name} the selector {selector.text}"
+        text = f"{who}: drop from request {asked.name} the selector {selector.text}"
         rest = (*asked.selectors[:position], *asked.selectors[position + 1 :])
-        change = Change(step=Step.DROP_SELECTOR, text=text, engine=engine.name)
+        change = Change(step=Step.DROP_SELECTOR, text=text, engine=engine)
         yield change, msgspec.structs.replace(asked, selectors=rest)
 
 
