@@ -97,17 +97,22 @@ def test_the_codes_are_in_the_order_of_their_precedence() -> None:
     one = inference_cluster("east", labels={"a": "b"}, taints=["k:NoSchedule"], ready=False)
     one["metadata"]["deletionTimestamp"] = "2026-11-29T12:00:00Z"
     one["status"] |= {"gateway": {}, "gpuPools": []}
+    one["spec"]["stack"] = "Dynamo"
     chat = deployment("chat", labels={"region": "eu"}, cache="weights")
+    members = chat["spec"]["template"]["spec"]["engines"][0]["members"]
+    members[:] = [members[0] | {"role": "Leader"}, members[0] | {"role": "Worker", "worker": {"nodes": 1}}]
     cache = {
         "apiVersion": chat["apiVersion"],
         "kind": "ModelCache",
         "metadata": {"name": "weights", "namespace": "ml"},
-        "spec": {},
+        "spec": {"clusterSelector": {"matchLabels": {"tier": "a"}}},
     }
     seen = []
     mend = [
         lambda: one["metadata"]["labels"].update(region="eu"),
+        lambda: one["metadata"]["labels"].update(tier="a"),
         lambda: one["status"].update(cache={"storageClassName": "nfs"}),
+        lambda: one["spec"].update(stack="Standard"),
         lambda: one["metadata"].pop("deletionTimestamp"),
         lambda: one["status"]["conditions"][0].update(status="True"),
         lambda: one["status"].update(gateway={"address": "10.0.0.1"}),
@@ -119,4 +124,4 @@ def test_the_codes_are_in_the_order_of_their_precedence() -> None:
         (verdict,) = plan(scene.fleet(), scene.request(chat)).verdicts
         seen.append(verdict.code)
         step()
-    assert seen == list(Code)[:7]
+    assert seen == list(Code)[:9]

@@ -67,12 +67,14 @@ def _done(world: Fleet, request: PlacementRequest, step: Change) -> Iterator[tup
             (taint,) = tainted(step.text.removeprefix("tolerate "))
             more = Toleration(taint.key, "Equal" if taint.value else "Exists", taint.value, taint.effect)
             yield world, msgspec.structs.replace(request, tolerations=(*request.tolerations, more))
-        case Step.LABEL:
-            found = re.fullmatch(rf"label cluster {one.name} (.*), or drop that from .*", step.text)
+        case Step.STAGE_CACHE if step.text.startswith("give "):
+            yield changed(cache_storage=True)
+        case Step.LABEL | Step.STAGE_CACHE:
+            found = re.fullmatch(
+                rf"label cluster {one.name} (.*), or drop that from the cluster ?[sS]elector.*", step.text
+            )
             assert found
             yield changed(labels={**one.labels, **dict(pair.split("=") for pair in found[1].split(" "))})
-        case Step.STAGE_CACHE:
-            yield changed(cache_storage=True)
         case Step.FREE:
             yield from ((after, request) for after in _freed(world, one, step))
         case Step.ADD_NODES:
@@ -163,7 +165,7 @@ def _with(request: PlacementRequest, e: int, m: int, r: int, asked: object) -> P
     st.lists(ENGINES, min_size=1, max_size=2),
     st.lists(st.integers(0, 2), max_size=7),
     st.sets(st.sampled_from(TAINTS), max_size=2),
-    st.sampled_from([{}, {"region": "us"}, {"region": "eu", "tier": "a"}]),
+    st.sampled_from([{}, {"region": "us", "tier": "a"}, {"region": "eu", "tier": "a"}]),
     st.booleans(),
     st.sampled_from(["", "Unreachable"]),
     st.sampled_from(["10.0.0.1", ""]),
@@ -189,7 +191,7 @@ def test_after_the_named_change_one_more_replica_fits(
     )
     world = fleet(one, *occupied(one, taken))
     shapes = [engine_of(f"e{index}", shape) for index, shape in enumerate(engines)]
-    request = want(1, *shapes, needs_cache_storage=True, selectors=({"region": "eu"},))
+    request = want(1, *shapes, needs_cache_storage=True, selector={"region": "eu"}, staged={"tier": "a"})
     steps = smallest_change(world, request, one)
     assume(steps)
     assert not plan(world, request).placements, "what fits needs no change"
