@@ -9,6 +9,7 @@ extrapolated beyond by the number of its evaluations.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import gc
 import math
 import resource
@@ -19,7 +20,7 @@ from collections.abc import Callable, Sequence
 import celpy
 import msgspec
 
-from benchmarks import results
+from benchmarks import replan, results
 from modelplane.api.meta import Key
 from modelplane.plan import Cluster, PlacementRequest, Pool, Replica, plan
 from modelplane.plan.capacity import PoolCapacity, claims_of
@@ -219,7 +220,22 @@ def measure(large: bool) -> int:
     report(
         "1,000 x 8 observed, 1,000 replicas", *best(3, lambda: _picture(seen), lambda picture: place(picture, asked))
     )
+    declared = facts["1,000 x 8, 1,000 replicas"]
+    observed = facts["1,000 x 8 observed, 1,000 replicas"]
+    assert isinstance(declared, dict)
+    assert isinstance(observed, dict)
+    facts["observed pools cost"] = round(observed["ms"] / declared["ms"], 2)
     report("a change of 1 of 1,000 clusters: plan anew what is there", *incremental(thousand))
+    if large:
+        median, longest, planned = asyncio.run(replan.measure())
+        name = "a change of 1 of 1,000 clusters with 2,000 deployments, through the reconciler"
+        again = f"{planned:g} of {replan.DEPLOYMENTS:,} deployments planned anew"
+        print(f"{name}: {median:.2f} ms, at most {longest:.2f} ms, {again}")
+        facts[name] = {
+            "median ms": round(median, 2),
+            "longest ms": round(longest, 2),
+            "deployments planned anew": planned,
+        }
 
     began = time.process_time()
     naive = straightforward(small, selector(MODELS[0]), 10)

@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from modelplane.api.meta import Key
+from modelplane.api import inference_cluster, model_replica
+from modelplane.api.meta import Key, Object
 from modelplane.compose import model_deployment
 from modelplane.compose.contract import Host
 from modelplane.control.caches import Caches
@@ -18,6 +19,8 @@ from modelplane.control.queue import Rank
 from modelplane.control.reconcile import Reconciler
 from modelplane.plan import Fleet, PlacementRequest, Plan, plan
 from tests.kube.fake_api import FakeApi
+
+KINDS = (inference_cluster.KIND, model_deployment.KIND, model_replica.KIND)
 
 
 class Running:
@@ -76,3 +79,18 @@ async def running(api: FakeApi) -> AsyncIterator[Running]:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             await caches.close()
+
+
+def stored(api: FakeApi, objects: list[Object]) -> None:
+    """Put what is there before anybody watches, without a history."""
+    plural = {kind.kind: f"{kind.kind.lower()}s" for kind in KINDS}
+    for obj in objects:
+        api.version += 1
+        obj["metadata"] |= {"resourceVersion": str(api.version), "generation": 1}
+        obj["metadata"].setdefault("uid", f"uid-{api.version}")
+        key = (
+            f"modelplane.ai/v1alpha1/{plural[obj['kind']]}",
+            obj["metadata"].get("namespace", ""),
+            obj["metadata"]["name"],
+        )
+        api.objects[key] = obj

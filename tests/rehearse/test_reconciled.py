@@ -8,11 +8,9 @@ import random
 
 import pytest
 
-from modelplane.api import inference_cluster as clusters
-from modelplane.api import model_deployment, model_replica
 from modelplane.api.meta import Key, Object
 from tests.kube.fake_api import FakeApi
-from tests.rehearse.reconciler import Running, running
+from tests.rehearse.reconciler import Running, running, stored
 from tests.rehearse.words import deployment, inference_cluster, replica
 
 INTERLEAVINGS = 200
@@ -119,10 +117,10 @@ CLUSTERS, DEPLOYMENTS, UNMET = 1000, 2000, 3
 @pytest.mark.timeout(300)
 async def test_a_change_of_one_cluster_replans_only_the_deployments_that_it_can_affect() -> None:
     async with FakeApi() as api:
-        _stored(api, [inference_cluster(f"c{number:04}") for number in range(CLUSTERS)])
-        stored = [deployment(f"d{number:04}") for number in range(DEPLOYMENTS)]
-        _stored(api, stored)
-        _stored(api, [replica(one, f"c{at % CLUSTERS:04}") for at, one in enumerate(stored)])
+        stored(api, [inference_cluster(f"c{number:04}") for number in range(CLUSTERS)])
+        asking = [deployment(f"d{number:04}") for number in range(DEPLOYMENTS)]
+        stored(api, asking)
+        stored(api, [replica(one, f"c{at % CLUSTERS:04}") for at, one in enumerate(asking)])
         async with running(api) as plane:
             await plane.settled(lambda: len(plane.plans) == DEPLOYMENTS, limit=250)
             # The fleet is full. Three wait: two for any cluster, one for a label that no cluster has.
@@ -142,18 +140,3 @@ async def test_a_change_of_one_cluster_replans_only_the_deployments_that_it_can_
             await api.put(noise)
             await plane.settled()
             assert not plane.plans, "what placement does not read re-plans nobody"
-
-
-def _stored(api: FakeApi, objects: list[Object]) -> None:
-    """Put what is there before anybody watches, without a history."""
-    plural = {kind.kind: f"{kind.kind.lower()}s" for kind in (clusters.KIND, model_deployment.KIND, model_replica.KIND)}
-    for obj in objects:
-        api.version += 1
-        obj["metadata"] |= {"resourceVersion": str(api.version), "generation": 1}
-        obj["metadata"].setdefault("uid", f"uid-{api.version}")
-        key = (
-            f"modelplane.ai/v1alpha1/{plural[obj['kind']]}",
-            obj["metadata"].get("namespace", ""),
-            obj["metadata"]["name"],
-        )
-        api.objects[key] = obj

@@ -8,6 +8,7 @@ numbers: nodes that are there, and nodes by which it could grow.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 import msgspec
@@ -50,7 +51,7 @@ class PoolCapacity(msgspec.Struct, frozen=True):
 class PoolLedger:
     """One pool's capacity less what is charged: mutable, copied for trials."""
 
-    __slots__ = ("buckets", "grow", "limit", "nodes", "source", "whole")
+    __slots__ = ("buckets", "charged", "grow", "limit", "nodes", "source", "whole")
 
     def __init__(self, capacity: PoolCapacity) -> None:
         self.source = capacity
@@ -58,17 +59,14 @@ class PoolLedger:
         self.grow = capacity.grow
         self.limit = capacity.nodes + capacity.grow
         self.whole = capacity.whole
-        self.buckets: dict[Claims, int] | None = None
-        if capacity.buckets is not None:
-            self.buckets = {}
-            for claims, count in capacity.buckets:
-                if count > 0:
-                    self.buckets[_positive(claims)] = self.buckets.get(_positive(claims), 0) + count
+        self.buckets = None if capacity.buckets is None else dict(_histogram(capacity.buckets))
+        self.charged: Claims | None = None
+        """What every pod that was charged so far has claimed, nothing where they differ; see `alike`."""
 
     def copy(self) -> PoolLedger:
         twin = object.__new__(PoolLedger)
         twin.source, twin.limit, twin.whole = self.source, self.limit, self.whole
-        twin.nodes, twin.grow = self.nodes, self.grow
+        twin.nodes, twin.grow, twin.charged = self.nodes, self.grow, self.charged
         twin.buckets = None if self.buckets is None else dict(self.buckets)
         return twin
 
@@ -106,11 +104,16 @@ class PoolLedger:
             before = max(0, self.nodes)
             self.nodes -= need.pods
             return max(0, need.pods - before)
+        self.charged = need.claims if self.alike(need.claims) else ()
         waiting = 0
         for _ in range(need.pods):
             if not self._take_one(need.claims):
                 waiting += self._grow_one(need.claims)
         return waiting
+
+    def alike(self, claims: Claims) -> bool:
+        """Whether pods with these claims can be charged in any order, which is so while all have the same."""
+        return self.buckets is None or self.charged is None or self.charged == claims
 
     def how_many(self, needs: Sequence[Need]) -> int:
         """Of the needs' pods, those that would find room one after the other."""
@@ -146,6 +149,10 @@ class PoolLedger:
             waiting = max(0, pods - max(0, self.nodes))
             self.nodes -= pods
             return waiting
+        if len(needs) == 1:
+            (need,) = needs
+            fits = need.pods <= self.free(need.claims) + self.growth(need.claims)
+            return self.charge(need) if fits else None
         # Large pods first: each goes where it leaves least free, and elsewhere only if the rest then does not fit.
         ordered = sorted(needs, key=lambda need: (-sum(count for _, count in need.claims), need.claims))
         packed = _pack([need.claims for need in ordered for _ in range(need.pods)], self)
@@ -163,23 +170,24 @@ class PoolLedger:
         """Whether `take` would find room on nodes that are there; ``pods`` are those of all needs. Nothing is charged."""
         if self.buckets is None:
             return pods <= self.nodes
+        if len(needs) == 1:
+            return needs[0].pods <= self.free(needs[0].claims)
         trial = self.copy()
         trial.grow = 0
         return trial.take(needs) is not None
 
     def _take_one(self, claims: Claims) -> bool:
         assert self.buckets is not None
-        nodes = self._nodes_for(claims)
-        if not nodes:
+        node = min((free for free in self.buckets if pods_per_node(free, claims)), key=_order, default=None)
+        if node is None:
             return False
-        self._move(nodes[0], _less(nodes[0], claims))
+        self._move(node, _less(node, claims))
         return True
 
     def _nodes_for(self, claims: Claims) -> list[Claims]:
         """The distinct nodes that take the pod, those with least free first."""
         assert self.buckets is not None
-        fitting = [free for free in self.buckets if pods_per_node(free, claims)]
-        return sorted(fitting, key=lambda free: (sum(count for _, count in free), free))
+        return sorted((free for free in self.buckets if pods_per_node(free, claims)), key=_order)
 
     def _grow_one(self, claims: Claims) -> bool:
         assert self.buckets is not None
@@ -262,10 +270,24 @@ def claims_of(amounts: Mapping[str, int]) -> Claims:
     return tuple(sorted((name, count) for name, count in amounts.items() if count > 0))
 
 
-def _positive(claims: Claims) -> Claims:
-    return tuple(sorted((name, count) for name, count in claims if count > 0))
+@lru_cache(maxsize=4_096)
+def _histogram(buckets: tuple[tuple[Claims, int], ...]) -> Mapping[Claims, int]:
+    """Nodes by what they have free, each combination once."""
+    found: dict[Claims, int] = {}
+    for claims, count in buckets:
+        if count > 0:
+            free = claims_of(dict(claims))
+            found[free] = found.get(free, 0) + count
+    return found
 
 
+@lru_cache(maxsize=16_384)
+def _order(free: Claims) -> tuple[int, Claims]:
+    """Nodes with least free first."""
+    return sum(count for _, count in free), free
+
+
+@lru_cache(maxsize=16_384)
 def pods_per_node(free: Claims, claims: Claims) -> int:
     """How many pods with these claims one node with these free devices takes."""
     have = dict(free)
@@ -284,6 +306,7 @@ def within(claims: Claims, whole: Claims) -> bool:
     return all(count <= most.get(name, 0) for name, count in claims)
 
 
+@lru_cache(maxsize=16_384)
 def _less(free: Claims, claims: Claims) -> Claims:
     taken = dict(claims)
     return tuple((name, count - taken.get(name, 0)) for name, count in free if count > taken.get(name, 0))

@@ -300,17 +300,24 @@ class Picture:
         return self.fleet
 
     def _charge(self, replica: Replica, sign: int) -> None:
-        """Keep the cluster's room right. Whole nodes are counted up and down; which devices a pod takes depends on the others, so
-        those are counted anew when they are next asked for."""
+        """Keep the cluster's room right. Whole nodes are counted up and down. Which devices a pod takes depends on the others, so
+        those are counted anew when they are next asked for, but for one more pod beside others like it."""
         ledger = self._memo.ledgers.get(replica.cluster)
         counted = ledger is not None
         if ledger is not None:
+            fresh = not replica.ready and not replica.growing
             for engine in replica.growing or replica.engines:
                 for member in engine.members:
                     pool = ledger.pools.get(member.pool) if member.claims else None
-                    if pool is not None:
-                        counted = counted and pool.buckets is None
-                        pool.nodes -= sign * member.pods * engine.copies
+                    if pool is None:
+                        continue
+                    pods = member.pods * engine.copies
+                    if pool.buckets is None:
+                        pool.nodes -= sign * pods
+                    elif counted and fresh and sign > 0 and pool.alike(member.claims):
+                        pool.charge(Need(member.pool, pods, member.claims))
+                    else:
+                        counted = False
             if not counted:
                 del self._memo.ledgers[replica.cluster]
         self._memo.changed(replica.cluster, roomier=sign < 0 or not counted)

@@ -89,18 +89,18 @@ def closed(cluster: Cluster, request: PlacementRequest) -> Verdict | None:
     def verdict(code: Code, message: str = "", remedy: str = "") -> Verdict:
         return Verdict(cluster=cluster.name, code=code, message=message, remedy=remedy)
 
-    wrong = lacking(cluster.labels, request.selector)
+    wrong = request.selector and lacking(cluster.labels, request.selector)
     if wrong:
         return verdict(
             Code.WRONG_LABELS, f"lacks {', '.join(wrong)}", "label the cluster, or change the cluster selector"
         )
-    unstaged = lacking(cluster.labels, request.staged)
+    unstaged = request.staged and lacking(cluster.labels, request.staged)
     if unstaged:
         message = f"ModelCache {request.cache or 'of the deployment'} is not staged on {cluster.name}: lacks {', '.join(unstaged)}"
         return verdict(Code.NOT_STAGED, message, "label the cluster, or change the clusterSelector of the ModelCache")
     if request.needs_cache_storage and not cluster.cache_storage:
         return verdict(Code.NO_CACHE_STORAGE, "has no storage class for caches", "set its cache.storageClassName")
-    if request.gang and cluster.stack != GANG_STACK:
+    if cluster.stack != GANG_STACK and request.gang:
         message = f"stack {cluster.stack} does not run gangs as {GANG_STACK} does"
         return verdict(Code.WRONG_STACK, message, f"use a cluster with stack {GANG_STACK}")
     if cluster.deleting:
