@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Final
 
 MODULE: Final = Path(__file__).with_name("go.mod")
-WITHOUT: Final = "asks real Kubernetes, as `make kubernetes && make conformance` does (or set MODELPLANE_KUBERNETES to its binaries)"
+WITHOUT: Final = (
+    "asks real Kubernetes, as `make kubernetes && make conformance` does (or set MODELPLANE_KUBERNETES to its binaries)"
+)
 
 
 def pinned() -> str:
