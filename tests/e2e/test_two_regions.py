@@ -55,11 +55,13 @@ def test_a_drain_moves_a_replica_and_a_shortfall_is_told_honestly(two_regions: F
     fleet.until("answers from there", lambda: set(_answers(fleet)) == {US})
     assert address(fleet) == before, "callers keep their address"
 
+    said = _shortfalls(fleet)
     fleet.kubectl("scale", "modeldeployment/mock-demo", "--replicas=2", "-n", "ml-team")
     shortfall = fleet.until("a verdict about two replicas", lambda: condition(fleet, "ReplicasScheduled"))
     assert (shortfall.status, shortfall.reason) == ("False", "PartiallyScheduled")
     assert "1 of 2" in shortfall.message, shortfall.message
     assert "gpu-eu-west" in shortfall.message, "the cluster that refuses is named"
+    fleet.until("an event about it", lambda: _shortfalls(fleet) == said + 1)
 
     fleet.modelplane("undrain", cluster)
     fleet.until("both replicas", lambda: replicas(fleet) == {EU: "gpu-eu-west", US: "gpu-us-east"})
@@ -67,6 +69,15 @@ def test_a_drain_moves_a_replica_and_a_shortfall_is_told_honestly(two_regions: F
     scheduled = condition(fleet, "ReplicasScheduled")
     assert scheduled is not None
     assert scheduled.status == "True"
+    assert _shortfalls(fleet) == said + 1, "one event, not one a pass"
+
+
+def _shortfalls(fleet: Fleet) -> int:
+    """How often events say that some replicas have no place."""
+    events = fleet.get("events", "-n", "ml-team", "--field-selector", "reason=PartiallyScheduled")["items"]
+    ask = "modelplane explain modeldeployment/mock-demo -n ml-team has every cluster."
+    assert all(event["message"].endswith(ask) for event in events)
+    return sum(event["count"] for event in events)
 
 
 def _answers(fleet: Fleet) -> list[str]:

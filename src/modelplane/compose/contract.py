@@ -181,11 +181,13 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """Recorded once per change of (type, reason, message)."""
+    """Recorded once per change of (type, reason, message); with a ``cause``, of (type, reason, cause), so that figures which
+    move in the message are no news, and once more when it holds again after it did not."""
 
     type: str  # Normal or Warning
     reason: str
     message: str
+    cause: str = ""
 
 
 class After(msgspec.Struct, frozen=True):

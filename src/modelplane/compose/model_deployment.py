@@ -41,7 +41,7 @@ from modelplane.compose.seats import endpoint_child, replica_child, replica_key,
 from modelplane.plan.outcome import Placement, Plan, State
 from modelplane.plan.request import InvalidNodeSelector
 from modelplane.plan.snapshot import request_with_cache
-from modelplane.plan.verdicts import Code
+from modelplane.plan.verdicts import Code, notice
 
 NAMED: Final = 5
 """How many replicas a message names."""
@@ -98,7 +98,7 @@ def compose(xr: Object, world: World) -> Composition:
         children=children,
         status=_status(deployment, plan, plan.placed - len(unready)),
         conditions=(scheduled, replicas_ready, *said),
-        events=_events(plan, scheduled, said, world.observed),
+        events=_events(deployment, plan, scheduled, said, world.observed),
         ready=_ready(plan, scheduled, replicas_ready),
     )
 
@@ -204,16 +204,26 @@ def _status(deployment: ModelDeployment, plan: Plan, ready: int) -> Mapping[str,
 
 
 def _events(
-    plan: Plan, scheduled: Condition, said: Sequence[Condition], observed: Mapping[str, Observed]
+    deployment: ModelDeployment,
+    plan: Plan,
+    scheduled: Condition,
+    said: Sequence[Condition],
+    observed: Mapping[str, Observed],
 ) -> list[Event]:
     quiet = (Reason.SCHEDULING, Reason.MODEL_CACHE_UNRESOLVED)
     events = [
         Event(type="Warning", reason=condition.reason, message=condition.message)
-        for condition in (scheduled, *said)
+        for condition in said
         if condition.status is not Status.TRUE and condition.reason not in quiet
     ]
+    if scheduled.status is not Status.TRUE and scheduled.reason not in quiet:
+        key = deployment.metadata.key
+        ask = f"modelplane explain modeldeployment/{key.name} -n {key.namespace} has every cluster."
+        message, code = notice(plan.headline(), () if plan.holding else plan.verdicts, more=ask)
+        events.append(Event(type="Warning", reason=scheduled.reason, message=message, cause=code or scheduled.reason))
     unseen = _unseen(plan, observed)
     if unseen and len(unseen) == len(plan.placements):
         clusters = ", ".join(sorted({seat.cluster for seat in unseen}))
-        events.append(Event(type="Normal", reason="Scheduled", message=f"{len(unseen)} replica(s) on {clusters}"))
+        many = "1 replica" if len(unseen) == 1 else f"{len(unseen)} replicas"
+        events.append(Event(type="Normal", reason="Scheduled", message=f"{many} on {clusters}"))
     return events

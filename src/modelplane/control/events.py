@@ -1,8 +1,9 @@
 """Core v1 Events about parents, once per change.
 
 What was said last is remembered per parent and reason, so that a level-triggered pass that finds the same thing again
-stays silent. Names are made from the content: a restart that says it again meets its own event and leaves it. An event is never
-worth a failed pass.
+stays silent. An event with a cause is news when its cause is, whatever the figures in its message do, and when it comes back.
+Names are made from the content: a restart that says it again meets its own event and leaves it. An event is never worth a
+failed pass.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ log = logging.getLogger(__name__)
 
 EVENT: Final = GVK("", "v1", "Event")
 REMEMBERED: Final = 10_000
+LONGEST: Final = 1024
+"""Bytes of a message, as Kubernetes has it."""
 
 
 class Recorder:
@@ -33,18 +36,28 @@ class Recorder:
         self._clock = clock
         self._component = component
         self._said: dict[tuple[str, str], frozenset[str]] = {}
+        self._causes: dict[str, set[str]] = {}
+        """Reasons with a cause that were said about a parent."""
         self._waiting: deque[tuple[Object, Event, bool]] = deque(maxlen=REMEMBERED)
         self._task: asyncio.Task[None] | None = None
 
     def record(self, about: Object, events: Sequence[Event]) -> None:
         """Say what is new, in the background. ``about`` is the object that the events are listed under."""
         uid = about["metadata"]["uid"]
+        for reason in self._causes.pop(uid, set()) - {event.reason for event in events}:
+            # It no longer holds. When it does again, it is said again.
+            self._causes.setdefault(uid, set()).add(reason)
+            self._said[uid, reason] = frozenset()
         for reason in dict.fromkeys(event.reason for event in events):
             topic = uid, reason
             said = self._said.pop(topic, None)
-            told = {f"{event.type} {event.message}": event for event in events if event.reason == reason}
+            told = {f"{event.type} {event.cause or event.message}": event for event in events if event.reason == reason}
+            if any(event.cause for event in told.values()):
+                self._causes.setdefault(uid, set()).add(reason)
             if said is None and len(self._said) >= REMEMBERED:
-                self._said.pop(next(iter(self._said)))
+                oldest = next(iter(self._said))
+                del self._said[oldest]
+                self._causes.get(oldest[0], set()).discard(oldest[1])
             self._said[topic] = frozenset(told)
             for text, event in told.items():
                 if text not in (said or ()):
@@ -66,14 +79,15 @@ class Recorder:
     def forget(self, uid: str) -> None:
         for topic in [topic for topic in self._said if topic[0] == uid]:
             del self._said[topic]
+        self._causes.pop(uid, None)
 
     async def _write(self, about: Object, event: Event, *, again: bool) -> None:
         metadata = about["metadata"]
         now = self._clock()
         namespace = metadata.get("namespace") or "default"
-        digest = hashlib.sha256(f"{metadata['uid']} {event.type} {event.reason} {event.message}".encode()).hexdigest()[
-            :16
-        ]
+        said = f"{metadata['uid']} {event.type} {event.reason} {event.cause or event.message}"
+        digest = hashlib.sha256(said.encode()).hexdigest()[:16]
+        message = event.message.encode()[:LONGEST].decode(errors="ignore")
         name = f"{metadata['name'][:230]}.{digest}"
         involved = {
             "apiVersion": about["apiVersion"],
@@ -92,7 +106,7 @@ class Recorder:
             },
             "type": event.type,
             "reason": event.reason,
-            "message": event.message[:1024],
+            "message": message,
             "source": {"component": self._component},
             "reportingComponent": self._component,
             "firstTimestamp": now,
@@ -103,14 +117,14 @@ class Recorder:
             await self._client.create(body)
         except AlreadyExists:
             if again:
-                await self._repeat(name, namespace, now)
+                await self._repeat(name, namespace, {"lastTimestamp": now, "message": message})
         except (ApiError, LeaseLost) as error:
             log.debug("event %s of %s was not written: %s", event.reason, metadata["name"], error)
 
-    async def _repeat(self, name: str, namespace: str, now: str) -> None:
+    async def _repeat(self, name: str, namespace: str, news: Object) -> None:
         try:
             known = await self._client.get(EVENT, name, namespace)
             count = int(known.get("count") or 1) + 1
-            await self._client.patch(EVENT, name, namespace, {"count": count, "lastTimestamp": now})
+            await self._client.patch(EVENT, name, namespace, {"count": count, **news})
         except (ApiError, LeaseLost) as error:
             log.debug("event %s was not counted: %s", name, error)

@@ -293,6 +293,22 @@ def digest(head: str, verdicts: Sequence[Verdict], notes: Sequence[str] = ()) ->
     return _with_notes(text, notes)
 
 
+def notice(head: str, verdicts: Sequence[Verdict], *, more: str) -> tuple[str, str]:
+    """What an event says, and the code of the nearest miss, whose change is news: counts per code, that miss, what helps it, and
+    where to read ``more``. Empty codes where no cluster refused; under 1 KiB."""
+    nearest = by_nearness(verdict for verdict in verdicts if verdict.code is not Code.FITS)
+    if not nearest:
+        return digest(head, ()), ""
+    first = nearest[0]
+    counts = Counter(verdict.code for verdict in nearest)
+    counted = ", ".join(f"{counts[code]} {code}" for code in Code if counts[code])
+    text = f"{head}: {counted}; nearest {first}: {first.remedy}"
+    room = LONGEST - len(more.encode()) - 4
+    if len(text.encode()) > room:
+        text = text.encode()[: room - 4].decode(errors="ignore").rstrip() + " ..."
+    return f"{text}. {more}", str(first.code)
+
+
 def _too_long(text: str) -> bool:
     return len(text.encode()) > LONGEST
 
