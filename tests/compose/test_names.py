@@ -51,6 +51,11 @@ def test_a_service_name_is_valid(reason: str, candidate: str, prefix: str) -> No
     assert re.fullmatch(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", name)
 
 
+def test_pods_are_called_after_workloads_so_their_names_have_no_dots() -> None:
+    ground = Ground(replica="qwen.v2-49b71", namespace="ns", deployment="qwen.v2", cluster="eu")
+    assert ground.workload("main") == "qwen-v2-49b71-main-" + childname("qwen.v2-49b71", "main")[-5:]
+
+
 def test_two_candidates_that_look_alike_without_dots_stay_two() -> None:
     assert service_name("a.b") != service_name("a-b")
     assert service_name("1a") != service_name("s-1a")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Any
 
 import pytest
@@ -312,6 +313,12 @@ def test_a_cache_is_mounted_and_the_engine_is_told_where(reason: str, user: Obje
 
 def gang() -> Object:
     return engine("main", member("Leader"), member("Worker", worker={"nodes": 3}), copies=2)
+
+
+def test_a_gang_is_named_as_the_service_of_its_pods_may_be() -> None:
+    fleet = placed(replica=model_replica("7b.chat-be445", gang()), healthy=False)
+    (workload,) = fleet.all(LEADER_WORKER_SET, "eu")
+    assert re.fullmatch("s-7b-chat-be445-[a-z]+-[0-9a-f]{5}-[0-9a-f]{5}", workload["metadata"]["name"])
 
 
 def test_a_leader_and_workers_become_a_leader_worker_set() -> None:

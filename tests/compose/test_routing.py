@@ -138,7 +138,8 @@ URLS = [
     ("a provider's name over TLS", "https://api.together.xyz/", "api.together.xyz", 443, "FQDN"),
     ("an IPv6 address loses its brackets", "http://[fd00::5]:8080/v1", "fd00::5", 8080, "IPv6"),
     ("a load balancer's name", "http://a1.elb.us-west-2.amazonaws.com/x", "a1.elb.us-west-2.amazonaws.com", 80, "FQDN"),
-    ("an address with a port", "http://127.0.0.1:31080/ml-team/x/v1", "127.0.0.1", 31080, "IPv4"),
+    ("an address with a port", "http://10.0.0.1:31080/ml-team/x/v1", "10.0.0.1", 31080, "IPv4"),
+    ("a name at the root of DNS", "http://example.com./x", "example.com.", 80, "FQDN"),
 ]
 
 
@@ -155,6 +156,36 @@ def test_an_endpoint_becomes_a_service_and_a_slice(reason: str, url: str, host: 
     endpoint = fleet.get(MODEL_ENDPOINT, "one", NAMESPACE)
     assert endpoint["status"]["routing"] == {"backendName": service["metadata"]["name"]}
     assert fleet.condition(endpoint, "RoutingReady")[:2] == ("True", "BackendConfigured")
+
+
+UNROUTABLE = [
+    ("a name without a domain", "http://vllm:8000/v1", "without a domain"),
+    ("a name that DNS does not have", "http://my_vllm.example.com/v1", "no DNS name"),
+    ("an address with zeros in front", "http://10.0.0.01/v1", "no IPv4 address"),
+    ("an address that is none", "http://10.0.0.256/v1", "no IPv4 address"),
+    ("the gateway itself", "http://127.0.0.1:8000/v1", "own machine"),
+    ("the gateway itself, IPv6", "http://[::1]:8000/v1", "own machine"),
+    ("no address at all", "http://0.0.0.0/v1", "no address to send to"),
+    ("the metadata service", "http://169.254.169.254/v1", "one network segment"),
+    ("multicast on the link", "http://224.0.0.251/v1", "one network segment"),
+]
+
+
+@pytest.mark.parametrize(("reason", "url", "words"), UNROUTABLE, ids=[case[0] for case in UNROUTABLE])
+def test_a_host_that_no_slice_may_hold_is_refused_with_what_to_write(reason: str, url: str, words: str) -> None:
+    fleet = routed(model_endpoint("one", url=url, rewritePath="/"))
+    endpoint = fleet.get(MODEL_ENDPOINT, "one", NAMESPACE)
+    status, why, message = fleet.condition(endpoint, "RoutingReady")
+    assert (status, why) == ("False", "InvalidURL")
+    assert words in message
+    assert fleet.all(ENDPOINT_SLICE) == []
+
+
+def test_a_simulated_gateway_reaches_its_own_machine() -> None:
+    fleet = Fleet(host=Host(name="local"))
+    fleet.apply(model_endpoint("one", url="http://127.0.0.1:31080/v1", rewritePath="/"))
+    fleet.settle()
+    assert fleet.all(ENDPOINT_SLICE)[0]["endpoints"][0]["addresses"] == ["127.0.0.1"]
 
 
 def test_an_endpoint_is_not_published_before_its_backend_exists() -> None:

@@ -35,7 +35,7 @@ class Pair:
 @contextmanager
 def running_pair(binaries: Path, root: Path) -> Iterator[Pair]:
     with ExitStack() as stack:
-        real = stack.enter_context(_real(binaries, root / "real"))
+        real = stack.enter_context(kube_apiserver(binaries, root / "real"))
         users = root / "users.csv"
         users.write_text(USERS)
         data = root / "ours"
@@ -48,7 +48,8 @@ def running_pair(binaries: Path, root: Path) -> Iterator[Pair]:
 
 
 @contextmanager
-def _real(binaries: Path, root: Path) -> Iterator[Endpoint]:
+def kube_apiserver(binaries: Path, root: Path) -> Iterator[Endpoint]:
+    """etcd and kube-apiserver with nothing in them, until the end of the block."""
     root.mkdir(parents=True)
     (root / "tokens.csv").write_text(f'{ADMIN},admin,admin,"system:masters"\n{USERS}')
     with running_plane(binaries, root) as plane:

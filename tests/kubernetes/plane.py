@@ -26,7 +26,9 @@ PATIENCE: Final = 120.0
 def running_plane(binaries: Path, root: Path, *units: str, flags: Flags | None = None) -> Iterator[ControlPlane]:
     """etcd and kube-apiserver, then ``units``; what `root` holds already (tokens, keys) is kept."""
     root.mkdir(parents=True, exist_ok=True)
-    plane = ControlPlane(binaries, root, Ports.of(ports.keep(root / "ports.json", Ports.names())), durable=False)
+    needs = ("etcd", "kube-apiserver", *(f"kube-{unit.replace('_', '-')}" for unit in units))
+    kept = Ports.of(ports.keep(root / "ports.json", Ports.names()))
+    plane = ControlPlane(binaries, root, kept, durable=False, needs=needs)
     plane.prepare()
     with ExitStack() as running:
 

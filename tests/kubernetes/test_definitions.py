@@ -114,7 +114,7 @@ def conditions(server: Endpoint, name: str) -> dict[str, str]:
 
 def settled(server: Endpoint, name: str, wanted: dict[str, str]) -> dict[str, str]:
     """Conditions of a definition once they are the wanted ones; as they were last when that never happens."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 180
     while (seen := conditions(server, name)) != wanted and time.monotonic() < deadline:
         time.sleep(0.05)
     return seen
@@ -135,6 +135,7 @@ def test_every_definition_is_established_without_a_complaint(pair: Pair) -> None
         count("definitions established without a warning")
 
 
+@pytest.mark.timeout(400)
 def test_what_crossplane_makes_of_our_composite_definitions_is_established(pair: Pair) -> None:
     made = [custom_resource(xrd) for xrd in documents("xrds")]
     assert len(made) > 15
@@ -153,7 +154,7 @@ def test_what_crossplane_makes_of_our_composite_definitions_is_established(pair:
             assert settled(pair.real, name, {}) == {}, f"{name} stays"
 
 
-def test_a_definition_with_a_fault_would_be_seen(pair: Pair) -> None:
+def test_a_definition_with_a_fault_would_be_seen(pair: Pair, exact: bool) -> None:
     crd = custom_resource(documents("xrds")[0])
     root = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     root["x-kubernetes-validations"] = [{"rule": "self.spec.nope == 1", "message": "never"}]
@@ -162,7 +163,8 @@ def test_a_definition_with_a_fault_would_be_seen(pair: Pair) -> None:
     root["properties"]["spec"]["properties"]["loose"] = {"type": "integer", "format": "unheard-of"}
     answer = post(pair.real, f"{DEFINED}?dryRun=All", crd)
     assert answer.status == 201
-    assert "unrecognized format" in answer.headers["warning"]
+    if exact:  # versions before say nothing about formats
+        assert "unrecognized format" in answer.headers["warning"]
 
 
 # --- objects -------------------------------------------------------------------------------------------------------
@@ -191,8 +193,9 @@ def verdict(answer: Answer) -> Object:
 
 def rough(found: Object) -> Object:
     """A verdict in what no version of Kubernetes may change: code, fields, and what our own rules say."""
+    text = "\n".join([found.get("message", ""), *(message for *_, message in found.get("causes", ()))])
     fields = {field for field, *_ in found.get("causes", ())}
-    return {"code": found["code"], "fields": fields, "said": {m for m in RULES if m in str(found)}}
+    return {"code": found["code"], "fields": fields, "said": {m for m in RULES if m in text}}
 
 
 def disagreement(pair: Pair, exact: bool, method: str, path: str, obj: Object) -> tuple[Object, Object] | None:

@@ -242,6 +242,16 @@ BAD: dict[str, tuple[str, Callable[[Any], object], str]] = {
         lambda o: o.update(addressType="IPX"),
         'addressType: Unsupported value: "IPX": supported values: "FQDN", "IPv4", "IPv6"',
     ),
+    "slice of names without a domain": (
+        "discovery.k8s.io/v1/EndpointSlice",
+        lambda o: o.update(addressType="FQDN", endpoints=[{"addresses": ["localhost"]}]),
+        'endpoints[0].addresses[0]: Invalid value: "localhost": should be a domain with at least two segments',
+    ),
+    "slice of no names": (
+        "discovery.k8s.io/v1/EndpointSlice",
+        lambda o: o.update(addressType="FQDN", endpoints=[{"addresses": ["a_b.example.com"]}]),
+        'endpoints[0].addresses[0]: Invalid value: "a_b.example.com": a lowercase RFC 1123 subdomain must consist',
+    ),
     "device class": (
         "resource.k8s.io/v1/ResourceClaim",
         lambda o: o[SPEC]["devices"]["requests"][0]["exactly"].pop("deviceClassName"),

@@ -36,7 +36,7 @@ class Reason(StrEnum):
     """Condition reasons of a ModelEndpoint."""
 
     INVALID_URL = "InvalidURL"
-    """spec.url has no host or a bad port; correct it."""
+    """spec.url has no host, one that no gateway can reach, or a bad port; correct it."""
     WAITING_FOR_BACKEND = "WaitingForBackend"
     """The Service or EndpointSlice was not seen yet."""
     BACKEND_CONFIGURED = "BackendConfigured"

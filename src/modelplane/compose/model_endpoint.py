@@ -27,7 +27,7 @@ from modelplane.compose.conditions import AVAILABLE, READY, false, true
 from modelplane.compose.contract import After, Answer, Child, Composition, Event, Found, Read, World
 from modelplane.compose.kinds import ENDPOINT_SLICE, MODEL_REPLICA, SERVICE, manifest
 from modelplane.compose.names import childname, service_name
-from modelplane.compose.routing.address import address_type
+from modelplane.compose.routing.address import address_type, refusal
 
 
 def reads(xr: Object, known: Mapping[Read, Answer]) -> frozenset[Read]:
@@ -41,6 +41,8 @@ def compose(xr: Object, world: World) -> Composition:
         target = endpoint.spec.target
     except InvalidUrl as error:
         return _refused(ConditionType.ROUTING_READY, Reason.INVALID_URL, str(error))
+    if why := refusal(target.host, loopback=world.host.simulated):
+        return _refused(ConditionType.ROUTING_READY, Reason.INVALID_URL, f"the host {target.host!r} {why}")
     field = _field_beyond_this_version(endpoint)
     if field:
         message = f"{field} is not carried out by this version's front door; take it away, or put a proxy in front"

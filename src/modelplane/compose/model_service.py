@@ -187,7 +187,7 @@ def _rewrite(target: Target) -> Object:
         rewrite["path"] = {"type": "ReplacePrefixMatch", "replacePrefixMatch": target.rewrite_path}
     if address_type(target.host) == "FQDN":
         # A provider serves many names from one address; the caller's Host header would mean nothing to it.
-        rewrite["hostname"] = target.host
+        rewrite["hostname"] = target.host.removesuffix(".")
     return rewrite
 
 

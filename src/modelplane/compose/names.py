@@ -35,6 +35,11 @@ def object_name(candidate: str) -> str:
     return re.sub(r"[^-a-z0-9.]", "-", candidate.lower())
 
 
+def host_name(candidate: str) -> str:
+    """An object's name without dots: pods are called after it, and a pod's name is its host name."""
+    return object_name(candidate).replace(".", "-")
+
+
 def service_name(candidate: str) -> str:
     """The candidate where it is a valid Service name, else a valid name derived from it.
 

@@ -7,6 +7,7 @@ one listens on loopback alone.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -41,12 +42,19 @@ class Ports(msgspec.Struct, frozen=True):
 
 
 class ControlPlane:
-    """The files and units of one control plane in a directory of its own."""
+    """The files and units of one control plane in a directory of its own. ``needs`` are the binaries that will run."""
 
     def __init__(
-        self, binaries: Path, root: Path, ports: Ports, *, name: str = "kubernetes", durable: bool = True
+        self,
+        binaries: Path,
+        root: Path,
+        ports: Ports,
+        *,
+        name: str = "kubernetes",
+        durable: bool = True,
+        needs: Sequence[str] = BINARIES,
     ) -> None:
-        missing = [binary for binary in BINARIES if not (binaries / binary).exists()]
+        missing = [binary for binary in needs if not (binaries / binary).exists()]
         if missing:
             raise PermanentError(f"{binaries} lacks {', '.join(missing)}; build them with `make kubernetes`")
         self.root = root

@@ -12,6 +12,7 @@ from modelplane.api.labels import LEADER_ADDRESS_VARIABLE, LEADER_ROLE, RANK_VAR
 from modelplane.api.meta import Object
 from modelplane.compose.contract import Cel, Child
 from modelplane.compose.kinds import LEADER_WORKER_SET, manifest
+from modelplane.compose.names import service_name
 from modelplane.compose.workloads.ground import Ground
 from modelplane.compose.workloads.pod import pod_template, role_of
 
@@ -48,9 +49,11 @@ def gang(ground: Ground, engine: Object) -> Child:
             "workerTemplate": pod_template(ground, engine["name"], worker, serving=False, labels={}, env=_ENV),
         },
     }
+    # Its controller makes a Service of the same name, for the pods' addresses.
+    name = service_name(ground.workload(engine["name"]))
     return Child(
         key=key_of(engine["name"]),
-        manifest=manifest(LEADER_WORKER_SET, ground.workload(engine["name"]), ground.remote_namespace, spec=spec),
+        manifest=manifest(LEADER_WORKER_SET, name, ground.remote_namespace, spec=spec),
         target=ground.cluster,
         ready=AVAILABLE,
     )

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from modelplane.api.engines import Role
-from modelplane.compose.names import childname, object_name, service_name, suffixed
+from modelplane.compose.names import childname, host_name, object_name, service_name, suffixed
 
 NAMESPACE_LABEL: Final = "modelplane.ai/namespace"
 """On a mirrored namespace: the namespace of the control cluster that it mirrors."""
@@ -68,7 +68,7 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
         return self._template(engine, role, digits=10) if name in taken else name
 
     def _workload(self, engine: str, digits: int = 5) -> str:
-        return object_name(childname(self.replica, engine, digits=digits))
+        return host_name(childname(self.replica, engine, digits=digits))
 
     def _template(self, engine: str, role: str, digits: int = 5) -> str:
         return object_name(childname(self.replica, engine, role.lower(), "devices", digits=digits))

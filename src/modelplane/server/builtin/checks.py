@@ -383,6 +383,20 @@ def _endpoint_slice(obj: Object, old: Object | None) -> Errors:
             if obj.get("addressType") in ("IPv4", "IPv6") and not _is_address(address):
                 message = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
                 yield invalid(f"endpoints[{position}].addresses[{place}]", address, message)
+            if obj.get("addressType") == "FQDN":
+                yield from _domain_name(f"endpoints[{position}].addresses[{place}]", address)
+
+
+def _domain_name(path: str, name: str) -> Errors:
+    """A fully qualified name: at least two labels, a dot at its end or not."""
+    name = name.removesuffix(".")
+    if wrong := names.dns_subdomain(name):
+        yield invalid(path, name, ",".join(wrong))
+    elif "." not in name:
+        yield invalid(path, name, "should be a domain with at least two segments separated by dots")
+    else:
+        wrong_labels = [(label, wrong) for label in name.split(".") if (wrong := names.dns_label(label))]
+        yield from [invalid(path, label, ",".join(wrong)) for label, wrong in wrong_labels[:1]]
 
 
 def _is_address(text: str) -> bool:
