@@ -67,6 +67,7 @@ conformance: export MODELPLANE_KUBERNETES ?= $(wildcard $(KUBERNETES_CACHE)/$(KU
 conformance: $(VENV)/.dev
 	@test -n "$$MODELPLANE_KUBERNETES" || { echo "there is no Kubernetes $(KUBERNETES) to ask; \`make kubernetes\` builds it" >&2; exit 1; }
 	$(BIN)/python -m pytest -n 0 -q $(SUITE)
+	$(if $(and $(MODELPLANE_KUBERNETES),$(filter file,$(origin SUITE))),$(BIN)/python -m pytest -n 0 -q tests/e2e --kubernetes $(MODELPLANE_KUBERNETES))
 
 bench: bench-apply bench-plan bench-server
 

@@ -23,6 +23,7 @@ from modelplane import processes
 from modelplane.errors import PermanentError
 from modelplane.local import examples, network
 from modelplane.local.layout import Layout
+from tests.kubernetes.tally import close
 
 EXAMPLE = examples.directory("two-regions")
 
@@ -39,6 +40,17 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(str(error)) from error
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("kubernetes") is not None:
+        for item in items:
+            item.add_marker(pytest.mark.timeout(400))  # four servers for each of ours
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if config.getoption("kubernetes") is not None:
+        close(terminalreporter)
+
+
 class Fleet:
     """A running fleet of a directory of its own; ``binaries`` is the folder of real Kubernetes, None for our own servers."""
 
@@ -46,21 +58,22 @@ class Fleet:
         self.layout = Layout(root)
         self.binaries = binaries
 
-    def modelplane(self, *arguments: str, check: bool = True) -> str:
+    def modelplane(self, *arguments: str, check: bool = True, within: float = 90) -> str:
         """Run a verb against this fleet and return what it printed."""
-        return self._run([sys.executable, "-m", "modelplane", *arguments, "--data-dir", str(self.layout.root)], check)
+        argv = [sys.executable, "-m", "modelplane", *arguments, "--data-dir", str(self.layout.root)]
+        return self._run(argv, check, within=within)
 
     def up(self, check: bool = True) -> str:
         """Start it in the background."""
         real = () if self.binaries is None else ("--kubernetes", str(self.binaries))
-        return self.modelplane("up", "--detach", *real, check=check)
+        return self.modelplane("up", "--detach", *real, check=check, within=240)
 
     def kubectl(self, *arguments: str, check: bool = True, stdin: str | None = None) -> str:
         """Run kubectl against the control cluster; standard output and error together."""
         argv = [str(kubectl_path()), "--kubeconfig", str(self.layout.kubeconfig), *arguments]
         return self._run(argv, check, stdin)
 
-    def _run(self, argv: list[str], check: bool, stdin: str | None = None) -> str:
+    def _run(self, argv: list[str], check: bool, stdin: str | None = None, within: float = 90) -> str:
         home = self.layout.root / "home"
         home.mkdir(exist_ok=True)
         done = subprocess.run(
@@ -69,7 +82,7 @@ class Fleet:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=90,
+            timeout=within,
             check=False,
             env={
                 **os.environ,
@@ -85,6 +98,18 @@ class Fleet:
     def get(self, *arguments: str) -> Any:
         """`kubectl get -o json`, decoded."""
         return json.loads(self.kubectl("get", *arguments, "-o", "json"))
+
+    def written_by(self, manager: str, context: str) -> dict[tuple[str, str, str], Any]:
+        """Metadata of everything on a cluster that a field manager had a hand in, by kind, namespace and name."""
+        listed = self.kubectl("--context", context, "api-resources", "--verbs=list", "-o", "name").split()
+        kinds = ",".join(sorted(set(listed) - {"componentstatuses", "events", "events.events.k8s.io"}))
+        shown = self.kubectl("--context", context, "get", kinds, "-A", "-o", "json", "--show-managed-fields")
+        items = json.loads(shown[shown.index("{") :])["items"]  # warnings about old kinds come first
+        return {
+            (item["kind"], item["metadata"].get("namespace", ""), item["metadata"]["name"]): item["metadata"]
+            for item in items
+            if any(entry["manager"] == manager for entry in item["metadata"].get("managedFields") or ())
+        }
 
     def until(self, what: str, seen: Callable[[], Any], within: float = 30.0) -> Any:
         """Look until it is true; fail with the state of the fleet."""

@@ -145,3 +145,4 @@ def test_one_bad_cluster_stops_nothing_else(fleet: Fleet) -> None:
     fleet.kubectl("apply", "-f", str(EXAMPLE))
     fleet.kubectl("wait", "--for=condition=Ready", "modelservice/mock", "-n", "ml-team", "--timeout=60s")
     fleet.kubectl("wait", "--for=condition=Ready", "modeldeployment/mock-demo", "-n", "ml-team", "--timeout=60s")
+    fleet.kubectl("delete", "inferencecluster", "a-bad-one", "--timeout=30s")

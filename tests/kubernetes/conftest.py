@@ -8,7 +8,7 @@ import pytest
 
 from tests.kubernetes.binaries import WITHOUT, folder
 from tests.kubernetes.pair import Pair, running_pair
-from tests.kubernetes.tally import counted, table
+from tests.kubernetes.tally import close, counted
 
 
 @pytest.fixture(scope="session")
@@ -23,9 +23,4 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """The closing table of `make conformance`, where anything was compared."""
     if counted():
-        terminalreporter.section("what real Kubernetes was asked")
-        reports = [
-            one for of in ("passed", "failed", "skipped", "error", "") for one in terminalreporter.stats.get(of, ())
-        ]
-        for line in table(one for one in reports if isinstance(one, pytest.TestReport)):
-            terminalreporter.write_line(line)
+        close(terminalreporter)

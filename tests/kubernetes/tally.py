@@ -67,5 +67,13 @@ def table(reports: Iterable[pytest.TestReport]) -> Iterator[str]:
     yield f"divergences of the embedded server: {fixed()} fixed, {listed()} listed with a reason in docs/{PAGE.name}"
 
 
+def close(terminal: pytest.TerminalReporter) -> None:
+    """Write the table of a session to its terminal."""
+    terminal.section("what real Kubernetes was asked")
+    reports = [one for of in ("passed", "failed", "skipped", "error", "") for one in terminal.stats.get(of, ())]
+    for line in table(one for one in reports if isinstance(one, pytest.TestReport)):
+        terminal.write_line(line)
+
+
 def _suite(nodeid: str) -> str:
     return nodeid.partition("::")[0].removeprefix("tests/")

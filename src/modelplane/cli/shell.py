@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import click
@@ -28,6 +29,9 @@ def command(data_dir: Path, words: tuple[str, ...]) -> None:
         raise click.ClickException(f"no fleet runs in {layout.root}; start one with `modelplane up`")
     os.environ["KUBECONFIG"] = str(layout.kubeconfig)
     os.environ["MODELPLANE_DATA_DIR"] = str(layout.root)
+    # This command and kubectl lie beside the interpreter, which may be no folder of the caller's PATH.
+    beside = str(Path(sys.executable).parent)
+    os.environ["PATH"] = os.pathsep.join(dict.fromkeys((*os.environ.get("PATH", os.defpath).split(os.pathsep), beside)))
     argv = words or (os.environ.get("SHELL") or "sh",)
     try:
         if network.foreign(supervisor.pid):

@@ -86,7 +86,8 @@ class ControlPlane:
     def write_kubeconfig(self) -> bool:
         """True once the kubeconfig is written; the serving certificate that it trusts is made by the API server itself."""
         certificate = self.root / "certificates" / "apiserver.crt"
-        if not certificate.exists():
+        # It is written in place, and the key after it: before the key is there, what is read may be half of it, or nothing.
+        if not (certificate.with_suffix(".key").exists() and certificate.exists()):
             return False
         cluster = {"server": self.server, "certificate-authority-data": _base64(certificate.read_bytes())}
         user = {"token": (self.root / "tokens.csv").read_text().partition(",")[0]}

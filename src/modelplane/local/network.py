@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import subprocess
 import sys
 from collections.abc import Sequence
 from ipaddress import IPv4Network
@@ -46,6 +47,12 @@ def enter(argv: Sequence[str]) -> None:
     """Become ``argv`` in a new namespace. Does not return; raises PermanentError where that cannot be."""
     _need("unshare", "ip")
     user = () if os.geteuid() == 0 else ("--user", "--map-root-user")
+    tried = subprocess.run(["unshare", *user, "--net", "true"], capture_output=True, text=True, check=False)
+    if tried.returncode:
+        raise PermanentError(
+            f"this user may not make a network namespace ({tried.stderr.strip()}); run it as root, or allow user namespaces:"
+            " user.max_user_namespaces above 0, kernel.apparmor_restrict_unprivileged_userns=0 where AppArmor restricts them"
+        )
     os.execvp("unshare", ["unshare", *user, "--net", "sh", "-c", _SETUP, "sh", *argv])
 
 
