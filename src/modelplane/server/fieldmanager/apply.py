@@ -6,7 +6,6 @@ before and no longer applies goes, unless another manager claims it. Whoever upd
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Iterable
 from typing import Final
@@ -131,7 +130,7 @@ def empty(version: str, kind: str, schema: Schema) -> Object:
     structs: Object = {}
     if schema.builtin:
         structs = {name: {} for name in ("metadata", "spec", "status") if name in schema.node.properties}
-        structs |= copy.deepcopy(_STRUCTS.get(kind, {}))
+        structs |= _STRUCTS.get(kind, {})
     return {"apiVersion": version, "kind": kind, **structs}
 
 

@@ -89,22 +89,25 @@ class FieldSet:
 
     def insert(self, path: Path) -> None:
         """Add a path; the root itself is never a member."""
-        if not path:
-            return
+        if path:
+            self.place(path[:-1]).members.add(path[-1])
+
+    def place(self, path: Path) -> FieldSet:
+        """The set of what is below a path, to be filled."""
         here = self
-        for element in path[:-1]:
-            here = here.children.setdefault(element, FieldSet())
-        here.members.add(path[-1])
+        for element in path:
+            below = here.children.get(element)
+            if below is None:
+                below = here.children[element] = FieldSet()
+            here = below
+        return here
 
     def attach(self, path: Path, deeper: FieldSet) -> None:
         """Add everything of another set below a path that has nothing below it yet."""
         if not path:
             self.members, self.children = deeper.members, deeper.children
         elif deeper:
-            here = self
-            for element in path[:-1]:
-                here = here.children.setdefault(element, FieldSet())
-            here.children[path[-1]] = deeper
+            self.place(path[:-1]).children[path[-1]] = deeper
 
     def has(self, path: Path) -> bool:
         here: FieldSet | None = self

@@ -119,16 +119,21 @@ def all_below(node: Node, value: object) -> FieldSet:
     if kind == _MAP:
         assert isinstance(value, dict)
         for name, child in value.items():
-            element = fieldset.field(name)
-            found.members.add(element)
-            if isinstance(child, dict | list) and (deeper := all_below(below(node, name), child)):
-                found.children[element] = deeper
+            _gain(node, name, child, found)
     elif kind == _LIST:
         for element, items in _grouped(node, _list(value)).items():
             found.members.add(element)
             if len(items) == 1 and (deeper := all_below(node.items or ANYTHING, items[0])):
                 found.children[element] = deeper
     return found
+
+
+def _gain(node: Node, name: str, value: object, found: FieldSet) -> None:
+    """Add a field that was not there before, and everything below it."""
+    element = fieldset.field(name)
+    found.members.add(element)
+    if isinstance(value, dict | list) and (deeper := all_below(below(node, name), value)):
+        found.children[element] = deeper
 
 
 def compare(node: Node, old: object, new: object) -> Comparison:
@@ -145,20 +150,25 @@ def _compare(node: Node, old: object, new: object, path: Path, found: Comparison
         found.added.insert(path)
         found.added.attach(path, all_below(node, new))
         return
-    kinds = {shape(node, side) for side in (old, new) if side is not MISSING and side is not None}
-    if len(kinds) > 1:
+    before_kind = "" if old is None else shape(node, old)
+    after_kind = "" if new is None or new is MISSING else shape(node, new)
+    if before_kind and after_kind and before_kind != after_kind:
         _half(node, old, path, found, gone=True)
         _half(node, new, path, found, gone=False)
         return
-    kind = next(iter(kinds), _SCALAR)
+    kind = before_kind or after_kind or _SCALAR
     if kind == _SCALAR or (_hollow(old) and _hollow(new)):
         _leaf(old, new, path, found)
         return
     if kind == _MAP:
         before, after = _dict(old), _dict(new)
+        gained = found.added.place(path) if after.keys() - before.keys() else None
         for name in {**before, **after}:
-            at = (*path, fieldset.field(name))
-            _compare(below(node, name), before.get(name, MISSING), after.get(name, MISSING), at, found)
+            if gained is not None and name not in before:
+                _gain(node, name, after[name], gained)
+            else:
+                at = (*path, fieldset.field(name))
+                _compare(below(node, name), before[name], after.get(name, MISSING), at, found)
     else:
         _compare_items(node, _list(old), _list(new), path, found)
     if new is MISSING:

@@ -13,11 +13,16 @@ from typing import Final
 
 from modelplane.server.schema.decode import type_mismatch
 from modelplane.server.schema.errors import FieldError
-from modelplane.server.schema.formats import is_quantity
+from modelplane.server.schema.formats import conforms, is_quantity, pattern
 from modelplane.server.schema.node import Node, Sound
 from modelplane.server.schema.validate import constraints, key_of
 
 _TEXTS: Final = frozenset({str})
+_SIZES: Final = {
+    "string": ("minLength", "maxLength"),
+    "array": ("minItems", "maxItems"),
+    "object": ("minProperties", "maxProperties"),
+}
 
 
 def sound(node: Node, value: object) -> bool:
@@ -50,17 +55,47 @@ def _shape(node: Node) -> Sound:
 
 
 def _limited(node: Node, shape: Sound) -> Sound:
-    if not node.constraints:
+    """A shape with the limits of its node. Those that are usual are compared here, the others where they have words."""
+    rules = node.constraints
+    if not rules:
         return shape
+    tests = [test for name, test in _limits(node) if name in rules]
+    if len(tests) < len(rules):
 
-    def check(value: object) -> bool:
-        if not shape(value):
-            return False
-        errors: list[FieldError] = []
-        constraints(node, value, "", errors)
-        return not errors and not type_mismatch(node, value)
+        def passes(value: object) -> bool:
+            errors: list[FieldError] = []
+            constraints(node, value, "", errors)
+            return not errors
 
-    return check
+        tests = [passes]
+    for test in tests:
+        shape = _both(shape, test)
+    return shape
+
+
+def _both(first: Sound, second: Sound) -> Sound:
+    return lambda value: first(value) and second(value)
+
+
+def _limits(node: Node) -> list[tuple[str, Sound]]:
+    """The usual limits by name, for values that have the node's shape."""
+    rules = node.constraints
+    low, high = rules.get("minimum", 0), rules.get("maximum", 0)
+    least, most = (rules.get(name, 0) for name in _SIZES.get(node.type, ("", "")))
+    format_, expression = rules.get("format", ""), rules.get("pattern", "")
+    found: list[tuple[str, Sound]] = []
+    if node.type in ("integer", "number") and not rules.get("exclusiveMinimum") and not rules.get("exclusiveMaximum"):
+        found += [("minimum", lambda value: value >= low), ("maximum", lambda value: value <= high)]
+    if node.type in _SIZES:
+        shortest, longest = _SIZES[node.type]
+        found += [(shortest, lambda value: len(value) >= least), (longest, lambda value: len(value) <= most)]  # type: ignore[arg-type]
+    if node.type == "string" and expression:
+        found.append(("pattern", lambda value: pattern(expression).search(value) is not None))  # type: ignore[arg-type]
+    if format_ == "byte":
+        found.append(("format", lambda value: conforms(format_, value) and not type_mismatch(node, value)))
+    else:
+        found.append(("format", lambda value: conforms(format_, value)))
+    return found
 
 
 def _struct(node: Node) -> Sound:
