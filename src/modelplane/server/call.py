@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from modelplane.api.meta import Object
 from modelplane.errors import Refusal
@@ -49,11 +49,24 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
+class Sink(Protocol):
+    """Where the chunks of a stream go."""
+
+    @property
+    def full(self) -> bool:
+        """Whether the client is behind with reading; what is written now waits in memory."""
+
+    def write(self, chunk: bytes) -> None: ...
+
+    async def ready(self) -> None:
+        """Return when it is not full."""
+
+
 @dataclass(slots=True)
 class Stream:
-    """An answer whose chunks come as they happen."""
+    """An answer that is written as it happens. ``run`` ends with it, and is cancelled when the client leaves."""
 
-    chunks: AsyncIterator[bytes]
+    run: Callable[[Sink], Awaitable[None]]
     type: str = JSON
     code: int = 200
 

@@ -103,7 +103,7 @@ class Connection(asyncio.Protocol):
         except httptools.HttpParserError:
             self._closing = True
             if self.idle:
-                self._write(_head(400, "text/plain; charset=utf-8", len(_BROKEN), "connection: close\r\n") + _BROKEN)
+                self.write(_head(400, "text/plain; charset=utf-8", len(_BROKEN), "connection: close\r\n") + _BROKEN)
                 self._transport.close()
 
     def pause_writing(self) -> None:
@@ -163,9 +163,8 @@ class Connection(asyncio.Protocol):
             if isinstance(found, Stream):
                 await self._stream(found, exchange, extra)
             else:
-                self._write(_whole(found, extra) + (found.body if exchange.method != "HEAD" else b""))
-                if self._writable is not None:
-                    await self._writable
+                self.write(_whole(found, extra) + (found.body if exchange.method != "HEAD" else b""))
+                await self.ready()
             if not keep_alive:
                 self._closing = True
         finally:
@@ -185,20 +184,12 @@ class Connection(asyncio.Protocol):
     async def _stream(self, stream: Stream, exchange: _Exchange, extra: str) -> None:
         self._streaming = True
         chunked = exchange.version != "1.0"
-        self._write(
-            _head(stream.code, stream.type, None, extra + ("transfer-encoding: chunked\r\n" if chunked else ""))
-        )
+        self.write(_head(stream.code, stream.type, None, extra + ("transfer-encoding: chunked\r\n" if chunked else "")))
         try:
-            async with contextlib.aclosing(stream.chunks) as chunks:  # type: ignore[type-var]
-                async for chunk in chunks:
-                    if self._writable is not None:
-                        await self._writable
-                    if exchange.method == "HEAD" or self._transport.is_closing():
-                        break
-                    if chunk:
-                        self._write(b"%x\r\n%b\r\n" % (len(chunk), chunk) if chunked else chunk)
+            if exchange.method != "HEAD":
+                await stream.run(_Body(self, chunked=chunked))
             if chunked and exchange.method != "HEAD":
-                self._write(b"0\r\n\r\n")
+                self.write(b"0\r\n\r\n")
             else:
                 self._closing = True
         except Exception:  # the answer has begun: all that can be told is that it ends early
@@ -207,9 +198,39 @@ class Connection(asyncio.Protocol):
         finally:
             self._streaming = False
 
-    def _write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:
         if not self._transport.is_closing():
             self._transport.write(data)
+
+    @property
+    def full(self) -> bool:
+        return self._writable is not None
+
+    async def ready(self) -> None:
+        """Return when the client has taken most of what was written, or is gone."""
+        if self._writable is not None:
+            await self._writable
+
+
+class _Body:
+    """The sink of one streamed answer."""
+
+    __slots__ = ("_chunked", "_connection")
+
+    def __init__(self, connection: Connection, *, chunked: bool) -> None:
+        self._connection = connection
+        self._chunked = chunked
+
+    @property
+    def full(self) -> bool:
+        return self._connection.full
+
+    def write(self, chunk: bytes) -> None:
+        if chunk:
+            self._connection.write(b"%x\r\n%b\r\n" % (len(chunk), chunk) if self._chunked else chunk)
+
+    async def ready(self) -> None:
+        await self._connection.ready()
 
 
 class Connections:
@@ -272,7 +293,8 @@ def _quotable(text: str) -> str:
 def _whole(answer: Answer, extra: str) -> bytes:
     for name, value in answer.headers.items():
         extra += f"{name.lower()}: {_CONTROL.sub(' ', value)}\r\n"
-    return _head(answer.code, answer.type, len(answer.body), extra, cached="Cache-Control" in answer.headers)
+    length = None if answer.code == 204 else len(answer.body)
+    return _head(answer.code, answer.type, length, extra, cached="Cache-Control" in answer.headers)
 
 
 def _head(code: int, type_: str, length: int | None, extra: str, *, cached: bool = False) -> bytes:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Final
 from urllib.parse import quote, urlencode
 
 from modelplane.api.meta import Object
 from modelplane.errors import Refusal
 from modelplane.server import refusals
-from modelplane.server.call import Answer, Call, Stream, view
+from modelplane.server.call import Answer, Call, Sink, Stream, view
 from modelplane.server.objects import read
 from modelplane.server.store import Key
 
@@ -37,7 +37,14 @@ async def proxy(call: Call) -> Answer | Stream:
     if code != 200:
         text = b"".join([chunk async for chunk in chunks]).decode(errors="replace").strip()
         raise Refusal(code, "BadRequest" if code == 400 else "NotFound" if code == 404 else "InternalError", text, {})
-    return Stream(chunks, "text/plain")
+
+    async def run(sink: Sink) -> None:
+        async with contextlib.aclosing(chunks) as closing:
+            async for chunk in closing:
+                sink.write(chunk)
+                await sink.ready()
+
+    return Stream(run, "text/plain")
 
 
 def _container(call: Call, pod: Object) -> str:
@@ -74,7 +81,7 @@ def _kubelet(call: Call, node_name: str) -> tuple[str, int]:
     return host, port
 
 
-async def _get(host: str, port: int, path: str) -> tuple[int, AsyncIterator[bytes]]:
+async def _get(host: str, port: int, path: str) -> tuple[int, AsyncGenerator[bytes, None]]:
     """The status and body of one GET. The kubelet's certificate is its own, so it is not checked, as by default."""
     unchecked = ssl.create_default_context()
     unchecked.check_hostname = False
@@ -101,7 +108,7 @@ async def _get(host: str, port: int, path: str) -> tuple[int, AsyncIterator[byte
 
 async def _body(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, chunked: bool, length: str | None
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     try:
         if not chunked:
             left = int(length) if length is not None else -1

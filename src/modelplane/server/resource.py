@@ -104,7 +104,7 @@ class ResourceType:
     def stored(self) -> bool:
         return "get" in self.verbs
 
-    @property
+    @cached_property
     def group_resource(self) -> str:
         """The name in messages: ``deployments.apps``, ``pods``."""
         return f"{self.plural}.{self.gvk.group}" if self.gvk.group else self.plural

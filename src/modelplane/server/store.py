@@ -148,6 +148,8 @@ class Subscription:
         self._resource = resource
         self._pending: deque[Event] = deque(backlog)
         self._wake = asyncio.Event()
+        self._heard: Callable[[], None] | None = None
+        self._calling = False
         self.overrun = False
         self.progress = store.revision
         if backlog:
@@ -158,7 +160,22 @@ class Subscription:
             self.overrun = True
         else:
             self._pending.append(event)
-        self._wake.set()
+        if self._heard is None or self.overrun:
+            self._wake.set()
+        elif not self._calling:
+            self._calling = True
+            self._store.soon(self._call)
+
+    def listen(self, heard: Callable[[], None] | None) -> None:
+        """Have ``heard`` called for what is due, once for all changes that were committed together, instead of a wake."""
+        self._heard = heard
+
+    def _call(self) -> None:
+        self._calling = False
+        if self._heard is None:
+            self._wake.set()
+        else:
+            self._heard()
 
     def wake(self) -> None:
         """Let a waiting reader look around, for instance because the server stops."""
@@ -176,6 +193,7 @@ class Subscription:
         return taken
 
     def close(self) -> None:
+        self._heard = None
         self._store._subscriptions.get(self._resource, set()).discard(self)
 
 
@@ -324,6 +342,10 @@ class Store:
     def listen(self, resource: str, heard: Callable[[Event], None]) -> None:
         """Call ``heard`` with every change of a resource, before the writer of that change gets its answer."""
         self._listeners.setdefault(resource, []).append(heard)
+
+    def soon(self, call: Callable[[], None]) -> None:
+        """Call after what happens now."""
+        self._loop.call_soon(call)
 
     def wake_all(self) -> None:
         for subscriptions in self._subscriptions.values():

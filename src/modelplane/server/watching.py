@@ -10,13 +10,12 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator
 from typing import Final
 
 from modelplane.api.meta import Object
 from modelplane.errors import Refusal
 from modelplane.server import refusals, views
-from modelplane.server.call import Call, Stream, storage, view, view_bytes
+from modelplane.server.call import Call, Sink, Stream, storage, view, view_bytes
 from modelplane.server.objects import encode
 from modelplane.server.reading import Selection, minimum
 from modelplane.server.store import Change, Compacted, Entry, Event, Subscription
@@ -50,8 +49,9 @@ def watch(call: Call) -> Stream:
         refusal = refusals.expired(f"too old resource version: {since} ({store.revision})")
     if from_now:
         initial = [entry for entry in store.scan(resource, call.namespace) if selection.matches(entry)]
-    stream = _Stream(call, selection, subscription, deadline, bookmarks)
-    return Stream(stream.run(initial, refusal, from_now and watch_list and bookmarks), _stream_type(call))
+    marked = from_now and watch_list and bookmarks
+    stream = _Stream(call, selection, subscription, deadline, bookmarks, initial, refusal, marked)
+    return Stream(stream.run, _stream_type(call))
 
 
 def _stream_type(call: Call) -> str:
@@ -75,50 +75,84 @@ def _check_options(call: Call, watch_list: bool) -> None:
 
 class _Stream:
     def __init__(
-        self, call: Call, selection: Selection, subscription: Subscription, deadline: float, bookmarks: bool
+        self,
+        call: Call,
+        selection: Selection,
+        subscription: Subscription,
+        deadline: float,
+        bookmarks: bool,
+        initial: list[Entry],
+        refusal: Refusal | None,
+        marked: bool,
     ) -> None:
         self._call = call
         self._selection = selection
         self._subscription = subscription
         self._deadline = deadline
         self._bookmarks = bookmarks
+        self._initial = initial
+        self._refusal = refusal
+        self._marked = marked
+        self._trouble: Exception | None = None
         self._headers_due = True
         self._raw = not (call.media.table or call.media.partial)
 
-    async def run(self, initial: list[Entry], refusal: Refusal | None, watch_list: bool) -> AsyncIterator[bytes]:
+    async def run(self, sink: Sink) -> None:
         """The stream. It ends at its deadline, when the server stops, or after an ERROR event."""
         subscription = self._subscription
+        loop = asyncio.get_running_loop()
+        # One timer for a whole wait, and none for each event: most watches hear many before anything is due.
+        timer, woken_at = loop.call_later(0, subscription.wake), 0.0
         try:
-            if refusal is not None:
-                yield _line(b"ERROR", encode(refusals.status_of(refusal)))
+            if self._refusal is not None:
+                sink.write(_line(b"ERROR", encode(refusals.status_of(self._refusal))))
                 return
-            first = b"".join([self._event(Change.ADDED, entry) for entry in initial])
-            if watch_list:
-                first += self._bookmark(subscription.progress, {INITIAL_EVENTS_END: "true"})
-            yield first
+            sink.write(self._first())
+            subscription.listen(lambda: self._pass_on(sink))
             bookmark_at = time.monotonic() + BOOKMARK_SECONDS
             while True:
-                lines = b"".join([self._translate(event) for event in subscription.take()])
-                if lines:
-                    yield lines
+                await sink.ready()
+                self._pass_on(sink)
+                if self._trouble is not None:
+                    raise self._trouble
                 if subscription.overrun:
                     gone = refusals.expired("too old resource version: the watch could not keep up")
-                    yield _line(b"ERROR", encode(refusals.status_of(gone)))
+                    sink.write(_line(b"ERROR", encode(refusals.status_of(gone))))
                     return
                 moment = time.monotonic()
                 if self._bookmarks and moment >= min(bookmark_at, self._deadline):
-                    yield self._bookmark(subscription.progress)
+                    sink.write(self._bookmark(subscription.progress))
                     bookmark_at = moment + BOOKMARK_SECONDS
                 if moment >= self._deadline or self._call.backend.stopping:
                     return
-                limit = min(self._deadline, bookmark_at) - moment if self._bookmarks else self._deadline - moment
-                try:
-                    async with asyncio.timeout(limit):
-                        await subscription.wait()
-                except TimeoutError:
-                    continue
+                due = min(self._deadline, bookmark_at) if self._bookmarks else self._deadline
+                if due != woken_at:
+                    timer.cancel()
+                    timer, woken_at = loop.call_later(due - moment, subscription.wake), due
+                await subscription.wait()
         finally:
+            timer.cancel()
             subscription.close()
+
+    def _first(self) -> bytes:
+        """What is there already, and the mark after it."""
+        first = b"".join([self._event(Change.ADDED, entry) for entry in self._initial])
+        self._initial = []
+        if self._marked:
+            first += self._bookmark(self._subscription.progress, {INITIAL_EVENTS_END: "true"})
+        return first
+
+    def _pass_on(self, sink: Sink) -> None:
+        """Write what is due, unless the client is behind: then it waits here, where it is bounded."""
+        if sink.full:
+            self._subscription.wake()
+            return
+        try:
+            sink.write(b"".join([self._translate(event) for event in self._subscription.take()]))
+        except Exception as error:
+            self._trouble = error
+            self._subscription.listen(None)
+            self._subscription.wake()
 
     def _translate(self, event: Event) -> bytes:
         entry = event.entry
