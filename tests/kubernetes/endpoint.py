@@ -8,7 +8,7 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,10 @@ class Answer:
 class Endpoint:
     """``tokens`` are the users beside the administrator."""
 
-    def __init__(self, kubeconfig: Path, tokens: Mapping[str, str]) -> None:
+    def __init__(
+        self, kubeconfig: Path, tokens: Mapping[str, str], forget: Callable[[Endpoint], None] | None = None
+    ) -> None:
+        """``forget`` makes the server forget its past."""
         config = Kubeconfig.load(kubeconfig)
         address = urlsplit(config.server)
         assert address.hostname
@@ -40,6 +43,7 @@ class Endpoint:
             str(address.hostname), address.port, context=trusted, timeout=20
         )
         self._connection = self._connect()
+        self._forget = forget
         self._tokens = {"admin": config.token, **tokens}
 
     def send(
@@ -80,6 +84,10 @@ class Endpoint:
             return Answer(response.status, _headers(response), seen)
         finally:
             connection.close()
+
+    def forget(self) -> None:
+        assert self._forget, "this server cannot be made to forget"
+        self._forget(self)
 
     def close(self) -> None:
         self._connection.close()

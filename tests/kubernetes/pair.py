@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -21,6 +23,9 @@ TOKENS: Final = {"viewer": "token-of-viewer", "nobody": "token-of-nobody"}
 ADMIN: Final = "token-of-admin"
 USERS: Final = 'token-of-viewer,viewer,u-viewer,"readers,people"\ntoken-of-nobody,nobody,u-nobody\n'
 DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+UNCACHED: Final = {"apiserver": ("--watch-cache-sizes=podtemplates#0", "--feature-gates=ListFromCacheSnapshot=false")}
+"""Pod templates are read from etcd itself, so that kube-apiserver forgets them when etcd does: its cache outlives that."""
+
 JSON: Final = {"Content-Type": "application/json"}
 
 
@@ -41,7 +46,7 @@ def running_pair(binaries: Path, root: Path) -> Iterator[Pair]:
         data = root / "ours"
         crds = ("--no-install-crds", "--crds", str(CRDS))
         server = stack.enter_context(running_server(data, *crds, "--token-file", str(users)))
-        ours = Endpoint(server.kubeconfig, TOKENS)
+        ours = Endpoint(server.kubeconfig, TOKENS, _outgrow)
         stack.callback(ours.close)
         _install(real)
         yield Pair(ours, real)
@@ -52,12 +57,38 @@ def kube_apiserver(binaries: Path, root: Path) -> Iterator[Endpoint]:
     """etcd and kube-apiserver with nothing in them, until the end of the block."""
     root.mkdir(parents=True)
     (root / "tokens.csv").write_text(f'{ADMIN},admin,admin,"system:masters"\n{USERS}')
-    with running_plane(binaries, root) as plane:
-        endpoint = Endpoint(plane.kubeconfig, TOKENS)
+    with running_plane(binaries, root, flags=UNCACHED) as plane:
+        etcd = json.loads((root / "ports.json").read_text())["etcd"]
+        endpoint = Endpoint(plane.kubeconfig, TOKENS, lambda _: _compact(etcd))
         try:
             yield endpoint
         finally:
             endpoint.close()
+
+
+def _outgrow(ours: Endpoint) -> None:
+    """Write more than the log of changes keeps: 8 MB."""
+    for number in range(10):
+        big = {"metadata": {"generateName": "outgrow-"}, "data": {"x": str(number) * 1_000_000}}
+        answer = ours.send("POST", "/api/v1/namespaces/default/configmaps", json.dumps(big).encode(), JSON)
+        assert answer.status == 201, answer
+        name = answer.body["metadata"]["name"]
+        assert ours.send("DELETE", f"/api/v1/namespaces/default/configmaps/{name}").status == 200
+
+
+def _compact(port: int) -> None:
+    """Compact etcd up to now, by its JSON gateway."""
+
+    def ask(path: str, body: dict[str, object]) -> dict[str, dict[str, str]]:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        connection.request("POST", f"/v3/{path}", json.dumps(body), JSON)
+        response = connection.getresponse()
+        answer: dict[str, dict[str, str]] = json.loads(response.read())
+        assert response.status == 200, answer
+        return answer
+
+    now = ask("maintenance/status", {})["header"]["revision"]
+    ask("kv/compaction", {"revision": now, "physical": True})
 
 
 def _install(real: Endpoint) -> None:

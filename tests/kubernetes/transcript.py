@@ -7,6 +7,7 @@ A step's ``send`` is a method and a path; the variables are ``$ns`` (a namespace
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import time
@@ -34,6 +35,7 @@ HEADERS: Final = ("content-type", "warning", "www-authenticate")
 TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _ADDRESS: Final = re.compile(r"\b10\.96\.\d+\.\d+\b")
+_CURRENT: Final = re.compile(r"""(current: |\\"resourceVersion\\":\\")\d+""")
 _UID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 
@@ -41,6 +43,8 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     send: str
     body: Any = None
     raw: str | None = None
+    base64: str | None = None
+    """The body's bytes, where they are no text."""
     type: str | None = None
     headers: Mapping[str, str] = {}
     user: str | None = "admin"
@@ -49,6 +53,8 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     events: int | None = None
     until: int | None = None
     """Ask again until the answer has this status: for what a server learns a moment later, such as new rules."""
+    forget: bool = False
+    """Let the server forget what was, first: every version before this request is compacted."""
     only: tuple[str, ...] = ()
     """Paths in the answer to compare, where the rest is another topic's."""
 
@@ -101,6 +107,8 @@ class Player:
         headers = {name: self._filled(value) for name, value in step.headers.items()}
         if step.table:
             headers["Accept"] = TABLE
+        if step.forget:
+            self.endpoint.forget()
         if step.events is not None:
             answer = self.endpoint.watch(path, step.events, headers)
         else:
@@ -116,6 +124,8 @@ class Player:
         return self._normal(answer, step)
 
     def _body(self, step: Step) -> bytes | None:
+        if step.base64 is not None:
+            return base64.b64decode(step.base64)
         text = step.raw if step.raw is not None else None if step.body is None else json.dumps(step.body)
         return None if text is None else self._filled(text).encode()
 
@@ -144,16 +154,21 @@ class Player:
                 if "continue" in meta:
                     meta["continue"] = bool(meta["continue"])
                 names["metadata"] = meta
-            return {name: self._value(inner, name) for name, inner in sorted(names.items())}
+            if kind == "APIResourceList":  # kinds of definitions come in no order
+                names["resources"] = sorted(names.get("resources") or (), key=lambda resource: resource["name"])
+            return {str(self._value(name, "")): self._value(inner, name) for name, inner in sorted(names.items())}
         if isinstance(value, list):
             if key == "cells":
                 value = ["AGE" if isinstance(c, str) and re.fullmatch(r"\d+s", c) else c for c in value]
             if key == "managedFields":  # ordered by second, and a second may end between the two servers' turns
                 value = sorted(value, key=lambda e: (e["operation"], e["manager"], e.get("subresource", "")))
             return [self._value(inner, key) for inner in value]
+        if key == "continue":  # another token here and there
+            return bool(value)
         if key == "resourceVersion" and isinstance(value, str) and value.isdigit():
             return self._label("version", value)
         if isinstance(value, str):
+            value = _CURRENT.sub(lambda found: f"{found[1]}VERSION", value)
             value = _ADDRESS.sub(lambda found: self._label("address", found[0]), value)
             return _UID.sub(lambda found: self._label("uid", found[0]), _TIME.sub(_time, value))
         return value

@@ -171,7 +171,6 @@ def test_a_bad_pod_is_told_where(change: Callable[[Any], object], message: str) 
 
 SPEC = "spec"
 BAD: dict[str, tuple[str, Callable[[Any], object], str]] = {
-    "no selector": ("apps/v1/Deployment", lambda o: o[SPEC].pop("selector"), "spec.selector: Required value"),
     "selector misses": (
         "apps/v1/Deployment",
         lambda o: o[SPEC].update(selector={"matchLabels": {"app": "other"}}),
@@ -274,6 +273,13 @@ BAD: dict[str, tuple[str, Callable[[Any], object], str]] = {
 def test_a_bad_object_is_told_where(what: str, change: Callable[[Any], object], message: str) -> None:
     (found,) = told(what, change)
     assert found.startswith(message)
+
+
+def test_a_missing_selector_selects_nothing_and_so_not_the_template_either() -> None:
+    assert told("apps/v1/Deployment", lambda o: o[SPEC].pop("selector")) == [
+        "spec.selector: Required value",
+        'spec.template.metadata.labels: Invalid value: {"app":"a"}: `selector` does not match template `labels`',
+    ]
 
 
 FIXED: dict[str, tuple[str, Callable[[Any], object], str]] = {

@@ -259,7 +259,7 @@ def test_a_write_that_only_renews_times_is_no_write() -> None:
     [
         ({"bogus": 1}, {}, r"failed to create typed patch object (/w; example.com/v1, Kind=Widget): "
                            ".spec.bogus: field not declared in schema"),
-        ({"n": "x"}, {}, ".spec.n: expected numeric (int or float), got string"),
+        ({"n": "x"}, {}, ".spec.n: expected numeric (int or float), got &value.valueUnstructured{Value:\"x\"}"),
         ({"items": [{"v": 1}]}, {}, '.spec.items: element 0: associative list with keys has an element that omits'),
         ({"items": [{"name": "a"}, {"name": "a"}]}, {}, 'duplicate entries for key [name="a"]'),
         ({"n": 1}, {"apiVersion": "example.com/v2"}, "Incorrect version specified in apply patch. "

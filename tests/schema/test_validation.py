@@ -308,5 +308,5 @@ def test_a_built_in_kind_of_the_wrong_type_is_refused_as_go_refuses_it(spec: Obj
 
 def test_a_custom_kinds_metadata_is_decoded_too() -> None:
     assert schema_of({"type": "object"}).decoding_error({"metadata": {"labels": {"a": 1}}}) == (
-        "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels.a of type string"
+        "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string"
     )

@@ -37,7 +37,8 @@ REFUSALS = [
     ("POST", "{ns}/configmaps", config_map("a", "elsewhere"), 400, "BadRequest",
      "the namespace of the provided object does not match the namespace sent on the request"),
     ("POST", "{ns}/configmaps", {"apiVersion": "apps/v1", "kind": "Deployment"}, 400, "BadRequest",
-     "the API version in the data (apps/v1) does not match the expected API version (v1)"),
+     'Deployment in version "v1" cannot be handled as a ConfigMap: converting (v1.Deployment) to (core.ConfigMap): '
+     "unknown conversion"),
     ("POST", "{ns}/configmaps", {"apiVersion": "v1", "kind": "Pod"}, 400, "BadRequest",
      'Pod in version "v1" cannot be handled as a ConfigMap: converting (v1.Pod) to (core.ConfigMap): unknown conversion'),
     ("PUT", "{ns}/configmaps/taken", config_map("other", ""), 400, "BadRequest",

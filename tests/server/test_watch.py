@@ -54,10 +54,14 @@ def test_a_selector_sees_objects_enter_and_leave(api: Api, namespace: str) -> No
     assert gone["object"]["metadata"]["labels"] == {"on": "true"}, "the last state that matched"
 
 
-def test_the_path_of_one_object_can_be_watched(api: Api, namespace: str) -> None:
+def test_one_object_is_watched_by_a_field_selector_or_by_the_old_path(api: Api, namespace: str) -> None:
     for name in ("a", "b"):
         api.create(maps(namespace), config_map(name, namespace))
-    with api.watch(maps(namespace, "b") + "?watch=true") as events:
+    assert api.get(maps(namespace, "b") + "?watch=true")["kind"] == "ConfigMap", "of its own path a GET is a GET"
+    with api.watch(maps(namespace) + "?watch=true&fieldSelector=metadata.name=b") as events:
+        assert _seen(next(events)) == ("ADDED", "b")
+    old = maps(namespace, "b").replace("/api/v1/", "/api/v1/watch/")
+    with api.watch(old) as events:
         assert _seen(next(events)) == ("ADDED", "b")
         api.patch(maps(namespace, "a"), {"data": {"x": "1"}})
         api.call("DELETE", maps(namespace, "b"))

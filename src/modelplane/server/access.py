@@ -5,12 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from modelplane.api.meta import Object
-from modelplane.server import refusals, shaping
+from modelplane.server import ownership, refusals, shaping
 from modelplane.server.authn import AUDIENCE
 from modelplane.server.authz import Attributes, Rule
 from modelplane.server.call import Answer, Call, answer
 from modelplane.server.objects import now
 from modelplane.server.request import User
+from modelplane.server.schema.errors import shown
+from modelplane.server.shaping import arranged_metadata
 
 
 async def review(call: Call) -> Answer:
@@ -19,6 +21,11 @@ async def review(call: Call) -> Answer:
         raise refusals.method_not_allowed()
     body = shaping.decoded_as(call, call.type.gvk)
     spec = body.get("spec") or {}
+    body = ownership.tracked(call, {**body, "metadata": dict(body.get("metadata") or {})}, None)
+    named = {k: v for k, v in body["metadata"].items() if k not in ("managedFields", "namespace")}
+    if named and call.type.gvk.group == "authorization.k8s.io":
+        why = f"Invalid value: {shown(arranged_metadata(body['metadata']))}: must be empty"
+        raise refusals.invalid_field("", call.type.gvk.group, "", "metadata", why)
     match call.type.gvk.kind:
         case "SelfSubjectReview":
             status: Object = {"userInfo": user_info(call.request.user)}
@@ -64,9 +71,17 @@ def _subject(call: Call, spec: Object) -> User:
 
 def _decide(call: Call, user: User, spec: Object) -> Object:
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
-    if (resource is None) == (path is None):
+    if resource is not None and path is not None:
+        shown_path = shown({"Path": path.get("path", ""), "Verb": path.get("verb", "")})
+        body = f"Invalid value: {shown_path}: cannot be specified in combination with resourceAttributes"
+        raise refusals.invalid_field("", call.type.gvk.group, "", "spec.nonResourceAttributes", body)
+    if resource is None and path is None:
         body = "Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified"
         raise refusals.invalid_field("", call.type.gvk.group, "", "spec.resourceAttributes", body)
+    if path is not None and call.type.gvk.kind == "LocalSubjectAccessReview":
+        shown_path = shown({"Path": path.get("path", ""), "Verb": path.get("verb", "")})
+        body = f"Invalid value: {shown_path}: disallowed on this kind of request"
+        raise refusals.invalid_field("", call.type.gvk.group, "", "spec.nonResourceAttributes", body)
     if path is not None:
         ask = Attributes(user=user, verb=path.get("verb", ""), path=path.get("path", ""))
     else:
@@ -74,7 +89,7 @@ def _decide(call: Call, user: User, spec: Object) -> Object:
         namespace = resource.get("namespace", "")
         if call.type.gvk.kind == "LocalSubjectAccessReview" and namespace != call.namespace:
             body = f'Invalid value: "{namespace}": must match metadata.namespace'
-            raise call.invalid("", "spec.resourceAttributes.namespace", body)
+            raise refusals.invalid_field("", call.type.gvk.group, "", "spec.resourceAttributes.namespace", body)
         ask = Attributes(
             user=user,
             verb=resource.get("verb", ""),
@@ -113,6 +128,8 @@ def _plain(rule: Rule) -> Object:
 
 
 def _token(call: Call, spec: Object) -> Object:
+    if not spec.get("token"):
+        raise refusals.bad_request("token is required for TokenReview in authentication")
     audiences = spec.get("audiences") or [AUDIENCE]
     user = call.backend.authenticator.review(spec.get("token", ""), audiences)
     if user is None:

@@ -67,7 +67,10 @@ async def _apply(call: Call, applied: Object, manager: str) -> tuple[bool, Entry
 
 
 def _configuration(call: Call) -> Object:
-    value, duplicates = bodies.parse_yaml(call.request.body)
+    try:
+        value, duplicates = bodies.parse_yaml(call.request.body)
+    except BadBody as error:
+        raise refusals.bad_request(f"error decoding YAML: {error}") from None
     if value is None:
         value = {}
     if not isinstance(value, dict):

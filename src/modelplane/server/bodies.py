@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from modelplane.api.meta import GVK, Object
-from modelplane.server import refusals
+from modelplane.server import gojson, refusals
 from modelplane.server.builtin.definitions import names
 from modelplane.server.builtin.kinds import definition_name
 from modelplane.server.objects import decode
@@ -13,7 +13,6 @@ from modelplane.server.request import JSON, MAX_BODY, PROTOBUF, YAML, Request
 from modelplane.server.schema.decode import decode_json, decode_yaml
 
 ACCEPTED = (JSON, YAML, PROTOBUF)
-_SHOWN = 30
 
 
 def parse(request: Request) -> Object:
@@ -71,12 +70,8 @@ def expect(obj: Object, gvk: GVK, *, custom: bool, body: bytes = b"") -> Object:
             wanted = f"the API version in the data () does not match the expected API version ({gvk.api_version})"
             raise refusals.bad_request(wanted)
         if custom:
-            text = body.decode(errors="replace")
-            start = text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ..."
-            raise refusals.bad_request(
-                f"the object provided is unrecognized (must be of type {gvk.kind}): "
-                f"Object 'Kind' is missing in '{text}' ({start})"
-            )
+            why = f"Object 'Kind' is missing in '{body.decode(errors='replace')}'"
+            raise refusals.bad_request(gojson.unrecognized(gvk.kind, body, why))
         return {**obj, "apiVersion": gvk.api_version, "kind": gvk.kind}
     if not isinstance(api_version, str) or not isinstance(kind, str):
         raise refusals.bad_request(
@@ -85,9 +80,11 @@ def expect(obj: Object, gvk: GVK, *, custom: bool, body: bytes = b"") -> Object:
         )
     given = GVK.parse(api_version, kind)
     if api_version != gvk.api_version:
-        if custom or definition_name(given) in names():
+        if custom or (kind == gvk.kind and definition_name(given) in names()):
             wanted = f"the API version in the data ({api_version}) does not match the expected API version"
             raise refusals.bad_request(f"{wanted} ({gvk.api_version})")
+        if definition_name(given) in names():
+            raise refusals.bad_request(_unknown_conversion(given, gvk))
         raise refusals.bad_request(
             f'{kind} in version "{given.version}" cannot be handled as a {gvk.kind}: no kind "{kind}" is registered '
             f'for version "{api_version}" in scheme "pkg/runtime/scheme.go:111"'
@@ -97,9 +94,13 @@ def expect(obj: Object, gvk: GVK, *, custom: bool, body: bytes = b"") -> Object:
             why = f'Invalid value: "{kind}": must be {gvk.kind}'
             name = str((obj.get("metadata") or {}).get("name") or "")
             raise refusals.invalid_field(kind, gvk.group, name, "kind", why)
-        package = gvk.group.partition(".")[0] or "core"
-        raise refusals.bad_request(
-            f'{kind} in version "{given.version}" cannot be handled as a {gvk.kind}: '
-            f"converting ({gvk.version}.{kind}) to ({package}.{gvk.kind}): unknown conversion"
-        )
+        raise refusals.bad_request(_unknown_conversion(given, gvk))
     return obj
+
+
+def _unknown_conversion(given: GVK, gvk: GVK) -> str:
+    package = gvk.group.partition(".")[0] or "core"
+    return (
+        f'{given.kind} in version "{given.version}" cannot be handled as a {gvk.kind}: '
+        f"converting ({given.version}.{given.kind}) to ({package}.{gvk.kind}): unknown conversion"
+    )

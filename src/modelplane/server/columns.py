@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cached_property
 
 from modelplane.api.meta import GVK, Object
 from modelplane.server import jsonpath
 from modelplane.server.resource import Column, Printer
 
-NAME = Column(
-    "Name",
-    format="name",
-    description="Name must be unique within a namespace. Is required when creating resources. Cannot be updated.",
-)
-AGE = Column("Age", description="The time since the object was created.")
+_ANY = GVK("", "v1", "ConfigMap")
+"""Any built-in kind: what it says about metadata holds for custom kinds as well."""
+NAME = Column("Name", format="name")
+AGE = Column("Age")
 
 
 def age(since: object, now: datetime) -> str:
@@ -78,8 +78,7 @@ class PathPrinter:
 
     def __init__(self, columns: Sequence[Object] = ()) -> None:
         chosen = columns or [{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}]
-        self.columns: tuple[Column, ...] = (
-            NAME,
+        self._columns: tuple[Column, ...] = (
             *(
                 Column(
                     column["name"],
@@ -94,9 +93,15 @@ class PathPrinter:
         )
         self._paths = tuple(jsonpath.parse(column["jsonPath"]) for column in chosen)
 
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        from modelplane.server.tables.words import described
+
+        return replace(NAME, description=described(_ANY, NAME.name)), *self._columns
+
     def row(self, obj: Object, now: datetime) -> list[object]:
         cells = (
-            _cell(column.type, path.find(obj), now) for column, path in zip(self.columns[1:], self._paths, strict=True)
+            _cell(column.type, path.find(obj), now) for column, path in zip(self._columns, self._paths, strict=True)
         )
         return [name_of(obj), *cells]
 

@@ -31,10 +31,12 @@ _ANYTHING: Final[Object] = {"type": "object", "x-kubernetes-preserve-unknown-fie
 def resource_types(crd: Object, engine: RuleEngine | None = None) -> tuple[ResourceType, ...]:
     """The kinds that a definition serves, one per served version. ``engine`` runs its CEL rules."""
     spec = crd["spec"]
-    return tuple(_resource_type(spec, version, engine) for version in spec["versions"] if version.get("served"))
+    leaving = bool((crd.get("metadata") or {}).get("deletionTimestamp"))
+    served = [version for version in spec["versions"] if version.get("served")]
+    return tuple(_resource_type(spec, version, engine, leaving) for version in served)
 
 
-def _resource_type(spec: Object, version: Object, engine: RuleEngine | None) -> ResourceType:
+def _resource_type(spec: Object, version: Object, engine: RuleEngine | None, leaving: bool) -> ResourceType:
     names = spec["names"]
     gvk = GVK(spec["group"], version["name"], names["kind"])
     below = version.get("subresources") or {}
@@ -70,6 +72,7 @@ def _resource_type(spec: Object, version: Object, engine: RuleEngine | None) -> 
         selectable_fields=tuple(field["jsonPath"].lstrip(".") for field in version.get("selectableFields") or ()),
         custom=True,
         storage_version=bool(version.get("storage")),
+        leaving=leaving,
         deprecation=deprecation,
     )
 

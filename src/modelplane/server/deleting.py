@@ -14,11 +14,12 @@ import msgspec
 
 from modelplane.api.meta import Object
 from modelplane.errors import Refusal
-from modelplane.server import bodies, refusals, views
+from modelplane.server import bodies, gojson, refusals, views
 from modelplane.server.behaviours import behaviour_of
 from modelplane.server.call import Answer, Call, answer, rendered, storage, view
 from modelplane.server.objects import draft, encode, now
 from modelplane.server.reading import Selection, list_kind, one
+from modelplane.server.request import JSON
 from modelplane.server.store import Entry, StaleRevision
 from modelplane.server.writing import ATTEMPTS, is_doomed, stored
 
@@ -49,8 +50,15 @@ def options_of(call: Call) -> DeleteOptions:
     """From the body, or from the query when there is none. Raises a 400 or 422."""
     request = call.request
     if request.body:
+        if request.content_type in ("", JSON) and (why := gojson.complaint(request.body)):
+            raise refusals.bad_request(f"couldn't get version/kind; json parse error: {why}")
+        given = bodies.parse(request)
+        kind, version = given.get("kind"), given.get("apiVersion")
+        if kind not in (None, "", "DeleteOptions"):
+            why = f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
+            raise refusals.bad_request(why)
         try:
-            options = msgspec.convert(bodies.parse(request), DeleteOptions)
+            options = msgspec.convert(given, DeleteOptions)
         except msgspec.ValidationError as error:
             raise refusals.bad_request(f"cannot read the DeleteOptions: {error}") from None
     else:
@@ -228,8 +236,8 @@ async def delete_collection(call: Call) -> Answer:
     options = options_of(call)
     selection = Selection(call)
     chosen = [e for e in call.backend.store.scan(storage(call.type), call.namespace) if selection.matches(e)]
-    left = await asyncio.gather(*(_remove_one(call, entry, options) for entry in chosen))
-    seen = [view(call.type, entry) for entry in left if entry is not None]
+    await asyncio.gather(*(_remove_one(call, entry, options) for entry in chosen))
+    seen = [view(call.type, entry) for entry in chosen]  # as they were, as a real API server answers
     revision = str(call.backend.store.revision)
     if call.media.table:
         return rendered(call.media, encode(views.table(call, seen, revision)))
@@ -237,13 +245,12 @@ async def delete_collection(call: Call) -> Answer:
     return answer(call.media, {**kind, "metadata": {"resourceVersion": revision}, "items": seen})
 
 
-async def _remove_one(call: Call, entry: Entry, options: DeleteOptions) -> Entry | None:
-    """One object of a collection; None when it was gone already. All of them share few commits."""
+async def _remove_one(call: Call, entry: Entry, options: DeleteOptions) -> None:
+    """One object of a collection, which may be gone already. All of them share few commits."""
     namespace = entry.key.namespace if call.type.namespaced else ""
     each = Call(call.backend, call.type, call.request, call.media, namespace, entry.key.name)
     try:
-        return (await remove(each, options))[0]
+        await remove(each, options)
     except Refusal as refusal:
-        if refusal.code == 404:
-            return None
-        raise
+        if refusal.code != 404:
+            raise

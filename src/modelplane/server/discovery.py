@@ -21,6 +21,7 @@ from modelplane.server.resource import ResourceType
 
 AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
 VERSION: Final = "1.37.0"
+_CUSTOM_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 _PREFERRED: Final = ("", "apps", "autoscaling", "batch")
 
 
@@ -109,7 +110,8 @@ class Discovery:
     def _resource_list(self, group: str, version_: str) -> Object:
         resources: list[Object] = []
         for type_ in self._of(group, version_):
-            resources.append(_resource(type_))
+            stored = self._registry.storage_version(type_).rpartition("/")[2]
+            resources.append(_resource(type_, stored))
             for name, below in sorted(type_.subresources.items()):
                 entry: Object = {
                     "name": f"{type_.plural}/{name}",
@@ -146,20 +148,20 @@ class Discovery:
         return {"metadata": metadata, "versions": versions}
 
 
-def _resource(type_: ResourceType) -> Object:
+def _resource(type_: ResourceType, stored: str) -> Object:
     found: Object = {
         "name": type_.plural,
         "singularName": type_.singular,
         "namespaced": type_.namespaced,
         "kind": type_.gvk.kind,
-        "verbs": sorted(type_.verbs),
+        "verbs": list(_CUSTOM_VERBS) if type_.custom else sorted(type_.verbs),
     }
     if type_.short_names:
         found["shortNames"] = list(type_.short_names)
     if type_.categories:
         found["categories"] = list(type_.categories)
     if type_.stored:
-        digest = hashlib.sha256(f"{type_.group_resource}/{type_.gvk.kind}".encode()).digest()[:8]
+        digest = hashlib.sha256(f"{type_.gvk.group}/{stored}/{type_.gvk.kind}".encode()).digest()[:8]
         found["storageVersionHash"] = base64.b64encode(digest).decode()
     return found
 

@@ -25,7 +25,10 @@ def impersonated(user: User, headers: Iterable[tuple[str, str]], authorizer: Aut
         if header.startswith("impersonate-extra-"):
             extra.setdefault(header.removeprefix("impersonate-extra-"), []).append(value)
     if not name:
-        raise refusals.bad_request("requested groups, a uid or extras to impersonate, without a user to impersonate")
+        named = ", ".join(f'"{each}"' for each in groups)
+        shown = f"[]string{{{named}}}" if groups else "[]string(nil)"
+        info = f'&user.DefaultInfo{{Name:"", UID:"{uid}", Groups:{shown}, Extra:map[string][]string(nil)}}'
+        raise refusals.bad_request(f"requested {info} without impersonating a user name")
     _require(user, name, groups, uid, extra, authorizer)
     if name.startswith(_ACCOUNT) and name.count(":") == 3:
         namespace, _, account_name = name.removeprefix(_ACCOUNT).partition(":")

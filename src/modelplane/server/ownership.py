@@ -30,6 +30,11 @@ def check_manager(call: Call) -> None:
 
 def tracked(call: Call, new: Object, old: Object | None) -> Object:
     """The object with what this write changed noted in metadata.managedFields; ``old`` is None on a create."""
-    return fieldmanager.track_update(
+    made = fieldmanager.track_update(
         old, new, manager=manager_of(call), schema=call.type.schema, time=now(), subresource=call.subresource
     )
+    if call.subresource != "scale":
+        return made
+    fields = made["metadata"].get("managedFields") or ()  # of a Scale, kube-apiserver keeps no time
+    without = [{k: v for k, v in f.items() if k != "time" or f.get("subresource") != "scale"} for f in fields]
+    return {**made, "metadata": {**made["metadata"], "managedFields": without}}

@@ -7,6 +7,8 @@ from typing import Final
 from modelplane.api.meta import GVK, Object
 from modelplane.errors import BadBody, BadPatchItem, PatchRefused, Refusal
 from modelplane.server import bodies, refusals, shaping, writing
+from modelplane.server.builtin.definitions import names
+from modelplane.server.builtin.kinds import definition_name
 from modelplane.server.call import Answer, Call
 from modelplane.server.patch import json_patch, merge_patch, strategic_merge
 from modelplane.server.reading import one
@@ -46,8 +48,13 @@ def patched(call: Call, kind: str, document: object, old: Object) -> Object:
         raise refusals.bad_request("the patch leaves something that is no object")
     api_version, named = new.get("apiVersion"), new.get("kind")
     if (api_version, named) != (old["apiVersion"], old["kind"]):
-        given = GVK.parse(str(api_version), str(named))
-        raise shaping.undecodable(call, new, f"{given} cannot be handled as a {old['kind']}", patched=True)
+        given, gvk = GVK.parse(str(api_version), str(named)), call.type.gvk
+        package = gvk.group.partition(".")[0] or "core"
+        why = f"converting ({given.version}.{given.kind}) to ({package}.{gvk.kind}): unknown conversion"
+        if definition_name(given) not in names():
+            where = 'in scheme "pkg/runtime/scheme.go:111"'
+            why = f'no kind "{named}" is registered for version "{api_version}" {where}'
+        raise shaping.undecodable(call, new, why, patched=True)
     return shaping.known_fields(call, new, patched=True)
 
 
@@ -57,7 +64,11 @@ def carry_out(call: Call, kind: str, document: object, old: Object) -> Object:
         if kind == JSON_PATCH:
             return json_patch(old, document)
         if not isinstance(document, dict):
-            raise refusals.bad_request("error decoding patch: json: cannot unmarshal the body into an object")
+            if document is None:
+                raise refusals.bad_request("Invalid JSON Patch")
+            what = {list: "array", str: "string", bool: "bool"}.get(type(document), "number")
+            why = f"json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
+            raise refusals.bad_request(f"error decoding patch: {why}")
         if kind == MERGE:
             return merge_patch(old, document)
         return strategic_merge(old, document, call.type.schema.root)

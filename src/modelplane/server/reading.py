@@ -54,7 +54,9 @@ class Selection:
         self._call = call
         self.labels: LabelSelector = parse_labels(call.request.query.get("labelSelector"))
         text = call.request.query.get("fieldSelector")
-        self.fields: FieldSelector = parse_fields(text, selectable, plain=not call.type.selectable_fields)
+        self.fields: FieldSelector = parse_fields(
+            text, selectable, plain=not (call.type.selectable_fields or call.type.custom)
+        )
         if call.name:  # a watch of one object by its path
             pinned = self.fields.pinned("metadata.name")
             if self.fields.terms and pinned != call.name:
@@ -124,10 +126,10 @@ def list_(call: Call) -> Answer:
         last = chosen[-1].key
         token = Continue(revision if consistent else -1, last.namespace, last.name).token()
     metadata: dict[str, object] = {"resourceVersion": str(revision)}
-    if token:
+    if token or (call.type.custom and not call.media.as_):
         metadata["continue"] = token
-        if selection.everything:
-            metadata["remainingItemCount"] = remaining
+    if token and selection.everything:
+        metadata["remainingItemCount"] = remaining
     if call.media.table:
         table = views.table(call, [view(call.type, entry) for entry in chosen], str(revision))
         return rendered(call.media, encode({**table, "metadata": metadata}))

@@ -7,9 +7,13 @@ three: so the sentences are made here and nowhere else.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from modelplane.api.meta import Object
 from modelplane.errors import Refusal
+
+if TYPE_CHECKING:
+    from modelplane.server.resource import ResourceType
 
 
 def status_of(refusal: Refusal) -> Object:
@@ -133,6 +137,15 @@ def invalid_field(kind: str, group: str, name: str, path: str, body: str, reason
 
 def method_not_allowed() -> Refusal:
     return Refusal(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
+
+
+def not_supported(type_: ResourceType, verb: str) -> Refusal:
+    """The 405 of a verb that a path does not take; custom kinds have words of their own for it."""
+    if not type_.custom:
+        return method_not_allowed()
+    details: dict[str, object] = {"group": type_.gvk.group, "kind": type_.plural}
+    message = f'{verb} is not supported on resources of kind "{type_.group_resource}"'
+    return Refusal(405, "MethodNotAllowed", message, details)
 
 
 def unsupported_media(accepted: Sequence[str]) -> Refusal:

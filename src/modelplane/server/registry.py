@@ -40,8 +40,8 @@ class Registry:
     def has_group(self, group: str, version: str = "") -> bool:
         return any(g == group and (not version or v == version) for g, v, _ in self._types)
 
-    def is_builtin_group(self, group: str, version: str) -> bool:
-        return any((g, v) == (group, version) for g, v, _ in self._builtin)
+    def is_builtin_group(self, group: str) -> bool:
+        return any(g == group for g, _, _ in self._builtin)
 
     def types(self) -> list[ResourceType]:
         return list(self._types.values())

@@ -157,6 +157,9 @@ def locate(method: str, path: str, query: Query) -> Target:
         group, version, rest = parts[1], parts[2], parts[3:]
     else:
         return plain
+    old_watch = rest[0] == "watch" and len(rest) > 1
+    if old_watch:  # /api/v1/watch/...: how the first clients asked
+        rest = rest[1:]
     namespace = ""
     if rest[0] == "namespaces" and len(rest) >= 2 and not (group == "" and _namespace_itself(rest)):
         namespace, rest = rest[1], rest[2:]
@@ -170,7 +173,7 @@ def locate(method: str, path: str, query: Query) -> Target:
             name = _single(query.get("fieldSelector"))
         elif verb == "delete":
             verb = "deletecollection"
-    elif verb == "get" and len(rest) == 2 and query.flag("watch"):
+    if old_watch:
         verb = "watch"
     return Target(
         path=path,

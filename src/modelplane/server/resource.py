@@ -85,6 +85,8 @@ class ResourceType:
     custom: bool = False
     """True when a CustomResourceDefinition defines it: merge instead of strategic-merge patches, schema rules."""
     storage_version: bool = True
+    leaving: bool = False
+    """Whether its definition is being deleted: what there is goes, and nothing new comes."""
     deprecation: str = ""
     """A warning that every request for this version gets; empty when it is not deprecated."""
 

@@ -38,7 +38,7 @@ class Router:
             return self._path(request)
         type_ = self._backend.registry.find(target.group, target.version, target.resource)
         if type_ is None:
-            if self._backend.registry.is_builtin_group(target.group, target.version):
+            if self._backend.registry.is_builtin_group(target.group):
                 raise refusals.no_such_resource()
             return not_found_page()
         return await self._resource(type_, request)
@@ -46,7 +46,7 @@ class Router:
     def _path(self, request: Request) -> Answer:
         path = request.target.path.rstrip("/") or "/"
         if request.method not in ("GET", "HEAD"):
-            if path == "/version":
+            if path == "/version" or self._discovery.answer(path, ""):
                 raise refusals.method_not_allowed()
             return not_found_page()
         if path.startswith(HEALTH):
@@ -59,13 +59,15 @@ class Router:
         if found is None and path == "/":
             roots = ["/api", "/api/v1", "/apis", *HEALTH, "/openapi/v3", "/version"]
             return Answer(200, encode({"paths": roots}))
+        if found is None and path.startswith("/api/"):
+            raise refusals.no_such_resource()
         return found or not_found_page()
 
     async def _resource(self, type_: ResourceType, request: Request) -> Answer | Stream:
         target = request.target
         everywhere = ("list", "watch", "deletecollection") if type_.custom else ("list", "watch")
         if type_.namespaced and type_.stored and not target.namespace and target.verb not in everywhere:
-            raise _not_allowed(type_, target.verb)
+            raise refusals.not_supported(type_, target.verb)
         if target.namespace and not type_.namespaced and type_.gvk.kind != "Namespace":
             raise refusals.no_such_resource()
         if type_.deprecation:
@@ -85,25 +87,18 @@ class Router:
         if target.subresource:
             return await subresources.answer(call)
         if target.verb == "watch":
+            if request.method != "GET":
+                raise refusals.method_not_allowed()
             return watching.watch(call)
         if type_.custom and request.method == "POST":
             return await writing.create(call)  # a name in the path does not matter then
         verb = _COLLECTION.get(request.method) if not name else _OBJECT.get(request.method)
         if verb is None or (target.verb == "deletecollection" and target.verb not in type_.verbs):
-            raise _not_allowed(type_, target.verb)
+            raise refusals.not_supported(type_, target.verb)
         if request.method in _WRITES and behaviour_of(storage(type_)).serial:
             async with self._backend.turn:
                 return await verb(call)
         return await verb(call)
-
-
-def _not_allowed(type_: ResourceType, verb: str) -> Refusal:
-    """The 405 of a verb that a path does not take; custom kinds have words of their own for it."""
-    if not type_.custom:
-        return refusals.method_not_allowed()
-    details: dict[str, object] = {"group": type_.gvk.group, "kind": type_.plural}
-    message = f'{verb} is not supported on resources of kind "{type_.group_resource}"'
-    return Refusal(405, "MethodNotAllowed", message, details)
 
 
 def _media(request: Request) -> Media:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from modelplane.api.meta import Object
 from modelplane.server import bodies, refusals, shaping, writing
+from modelplane.server.builtin import builtin_schema
 from modelplane.server.call import Answer, Call, answer, view
 from modelplane.server.patching import APPLY, STRATEGIC, carry_out
 from modelplane.server.resource import SCALE, ScalePaths
@@ -32,8 +33,16 @@ async def answer_scale(call: Call) -> Answer:
             document = bodies.parse_patch(call.request.body)
         if kind == STRATEGIC:
             kind = "application/merge-patch+json"
-        return await _write(call, paths, lambda scale: carry_out(call, kind, document, scale))
+        return await _write(call, paths, lambda scale: _decoded(carry_out(call, kind, document, scale)))
     raise refusals.method_not_allowed()
+
+
+def _decoded(scale: Object) -> Object:
+    """What a patch leaves of a Scale, if it still is one. Raises a 422."""
+    mismatch = builtin_schema(SCALE).decoding_error(scale)
+    if mismatch:
+        raise shaping.not_patched(scale, mismatch)
+    return scale
 
 
 def scale_of(obj: Object, paths: ScalePaths) -> Object:

@@ -125,8 +125,9 @@ class _Parser:
         return value
 
     def value_set(self) -> frozenset[str]:
-        if self.take() != "(":
-            raise self.fail("expected: '('")
+        found = self.take()
+        if found != "(":
+            raise self.fail(f"found '{found}' expected: '('")
         values: set[str] = set()
         while True:
             if self.peek() in (",", ")"):

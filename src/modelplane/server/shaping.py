@@ -8,16 +8,23 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from modelplane.api.meta import GVK, Object
-from modelplane.errors import Refusal
-from modelplane.server import bodies, escalation, refusals
+from modelplane.errors import BadBody, Refusal
+from modelplane.server import bodies, escalation, gojson, refusals
 from modelplane.server.behaviours import behaviour_of
 from modelplane.server.builtin import builtin_schema
 from modelplane.server.call import Call, storage
 from modelplane.server.nulls import without_nulls
+from modelplane.server.request import JSON
 from modelplane.server.schema import FieldError, summary
 from modelplane.server.schema.decode import field_warnings, strict_error
 
 VALIDATIONS = ("Ignore", "Warn", "Strict")
+_METADATA = (
+    "name", "generateName", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp",
+    "deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers",
+    "managedFields",
+)  # fmt: skip
+_MANAGED = ("manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource")
 _FREE = ("binding", "ephemeralcontainers", "finalize", "resize")
 """Subresources that exist to change what the object's own path may not."""
 
@@ -35,7 +42,13 @@ def field_validation(call: Call) -> str:
 def decoded(call: Call) -> Object:
     """The body of a create or update: of the right kind, of the right types, with known fields only."""
     gvk = call.type.gvk
-    obj, duplicates = bodies.parse_strictly(call.request, field_validation(call) != "Ignore")
+    try:
+        obj, duplicates = bodies.parse_strictly(call.request, field_validation(call) != "Ignore")
+    except (BadBody, Refusal) as error:
+        if call.request.content_type not in ("", JSON) or getattr(error, "code", 400) != 400:
+            raise
+        body = call.request.body
+        raise refusals.bad_request(gojson.unrecognized(gvk.kind, body, gojson.not_parsed(body))) from None
     return known_fields(call, bodies.expect(obj, gvk, custom=call.type.custom, body=call.request.body), duplicates)
 
 
@@ -82,15 +95,43 @@ def undecodable(call: Call, obj: Object, why: str, patched: bool) -> Refusal:
     if not patched:
         text = f'{gvk.kind} in version "{gvk.version}" cannot be handled as a {gvk.kind}: {why}'
         return refusals.bad_request(text)
-    shown = msgspec.json.encode(obj, order="sorted").decode()
+    return not_patched(obj, why)
+
+
+def not_patched(obj: Object, why: str) -> Refusal:
+    """The 422 of a patch whose result is none of its kind."""
+    shown = msgspec.json.encode(_as_shown(obj)).decode()
     body = f"Invalid value: {json.dumps(shown, ensure_ascii=False)}: {why}"
     return refusals.invalid_field("", "", "", "patch", body)
 
 
+def _as_shown(obj: Object) -> Object:
+    """The fields of an object in alphabetical order, of its metadata in the order that everybody knows."""
+    ordered: Object = msgspec.json.decode(msgspec.json.encode(obj, order="sorted"))
+    metadata = ordered.get("metadata")
+    if isinstance(metadata, dict):
+        ordered["metadata"] = arranged_metadata(metadata)
+    return ordered
+
+
+def arranged_metadata(metadata: Object) -> Object:
+    """Metadata with its fields in the order of the API's definition."""
+
+    def arranged(value: Object, order: Sequence[str]) -> Object:
+        return {name: value[name] for name in (*order, *sorted(value.keys() - set(order))) if name in value}
+
+    made = arranged(metadata, _METADATA)
+    if isinstance(metadata.get("managedFields"), list):
+        fields = metadata["managedFields"]
+        made["managedFields"] = [arranged(one, _MANAGED) if isinstance(one, dict) else one for one in fields]
+    return made
+
+
 def check(call: Call, new: Object, old: Object | None) -> None:
     """Every rule that holds for the object as a whole. Raises a 422 that lists everything that is wrong."""
-    errors: list[FieldError] = []
-    errors += call.type.schema.validate(new, old)
+    errors = call.type.schema.validate(new, old)
+    if call.type.custom and call.subresource == "status":
+        errors = [_of_status(error) for error in errors]
     if call.subresource not in _FREE:
         errors += behaviour_of(storage(call.type)).check(new, old)
     if not errors:
@@ -101,11 +142,20 @@ def check(call: Call, new: Object, old: Object | None) -> None:
     raise invalid(call, new["metadata"].get("name", ""), errors)
 
 
+def _of_status(error: FieldError) -> FieldError:
+    """A custom kind's status is judged as a value of its own, whose sentences leave out where it is."""
+    if not error.message.startswith("status."):
+        return error
+    return msgspec.structs.replace(error, message=error.message.removeprefix("status."))
+
+
 def invalid(call: Call, name: str, errors: Iterable[FieldError]) -> Refusal:
     """The 422 of some field errors."""
     found = list(errors)
     gvk = call.type.gvk
     message = summary(gvk.kind, gvk.group, name, found)
+    if call.request.method != "POST" and not call.type.custom and call.backend.store.get(call.key) is not None:
+        found = [error for error in found if error.path.startswith("metadata.")] + found  # judged twice there
     return refusals.invalid(gvk.kind, gvk.group, name, message, causes(found))
 
 

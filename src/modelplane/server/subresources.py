@@ -53,7 +53,7 @@ async def answer(call: Call) -> Answer | Stream:
             return await writing.update(call)
         if method == "PATCH":
             return await patching.patch(call)
-    raise refusals.method_not_allowed()
+    raise refusals.not_supported(call.type, call.request.target.verb)
 
 
 async def bind(call: Call, body: Object) -> Answer:

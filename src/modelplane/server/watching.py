@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from datetime import UTC, datetime
 from typing import Final
 
 from modelplane.api.meta import Object
@@ -18,6 +19,9 @@ from modelplane.server import refusals, views
 from modelplane.server.call import Call, Sink, Stream, storage, view, view_bytes
 from modelplane.server.objects import encode
 from modelplane.server.reading import Selection, minimum
+from modelplane.server.schema import ErrorType, FieldError, summary
+from modelplane.server.schema.errors import supported
+from modelplane.server.shaping import causes
 from modelplane.server.store import Change, Compacted, Entry, Event, Subscription
 
 BOOKMARK_SECONDS: Final = 60.0
@@ -62,10 +66,12 @@ def _check_options(call: Call, watch_list: bool) -> None:
     query = call.request.query
     match = query.get("resourceVersionMatch")
     if watch_list and match != "NotOlderThan":
-        body = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        raise refusals.invalid_field(
-            "ListOptions", "meta.k8s.io", "", "resourceVersionMatch", body, "FieldValueForbidden"
-        )
+        message = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        errors = [FieldError(path="resourceVersionMatch", type=ErrorType.FORBIDDEN, message=message)]
+        if match:
+            errors.append(supported("resourceVersionMatch", match, ("NotOlderThan",)))
+        told = summary("ListOptions", "meta.k8s.io", "", errors)
+        raise refusals.invalid("ListOptions", "meta.k8s.io", "", told, causes(errors))
     if match and not query.has("sendInitialEvents"):
         body = "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
         raise refusals.invalid_field(
@@ -203,7 +209,7 @@ class _Stream:
         if self._call.media.table:
             table = views.table(self._call, [], str(revision), headers=self._headers_due)
             self._headers_due = False
-            row = {"cells": [None] * len(self._call.type.printer.columns), "object": obj}
+            row = {"cells": self._call.type.printer.row(obj, datetime.now(UTC)), "object": obj}
             obj = {**table, "rows": [row]}
         return _line(b"BOOKMARK", encode(obj))
 

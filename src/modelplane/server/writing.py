@@ -41,6 +41,9 @@ async def insert(call: Call, obj: Object, *, tracked: bool = False) -> Entry:
     behaviour = behaviour_of(storage(call.type))
     generated = bool(metadata.get("generateName")) and not metadata.get("name")
     await require_namespace(call, metadata.get("name", ""))
+    if call.type.leaving:
+        why = "create not allowed while custom resource definition is terminating"
+        raise call.forbidden(metadata.get("name", ""), why)
     for attempt in range(NAME_ATTEMPTS):
         if generated:
             metadata["name"] = generate_name(metadata["generateName"])
@@ -61,10 +64,18 @@ async def insert(call: Call, obj: Object, *, tracked: bool = False) -> Entry:
             return await call.backend.store.create(key, draft(stored(call, prepared)))
         except KeyExists:
             if not generated:
-                raise refusals.already_exists(call.type.plural, call.type.gvk.group, key.name) from None
+                raise _taken(call, key) from None
             if attempt == NAME_ATTEMPTS - 1:
                 raise refusals.name_not_generated(call.type.plural, call.type.gvk.group, key.name) from None
     raise AssertionError("unreachable")
+
+
+def _taken(call: Call, key: Key) -> Refusal:
+    refusal = refusals.already_exists(call.type.plural, call.type.gvk.group, key.name)
+    entry = call.backend.store.get(key)
+    if entry is not None and metadata_of(entry).deletion_timestamp:
+        return Refusal(refusal.code, refusal.reason, f"object is being deleted: {refusal}", refusal.details)
+    return refusal
 
 
 def prepare_new(call: Call, obj: Object) -> Object:
@@ -288,9 +299,14 @@ def _finalizer_errors(new: Object, old: Object) -> list[FieldError]:
     added = [name for name in new["metadata"].get("finalizers") or () if name not in known]
     if not added:
         return []
+    wanted = list(new["metadata"]["finalizers"])
+    both: list[FieldError] = []
+    if {"orphan", "foregroundDeletion"} <= set(wanted):
+        message = "finalizer orphan and foregroundDeletion cannot be both set"
+        both.append(FieldError(path="metadata.finalizers", type=ErrorType.INVALID, bad_value=wanted, message=message))
     shown = ", ".join(f'"{name}"' for name in sorted(added))
     message = f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{shown}}}"
-    return [FieldError(path="metadata.finalizers", type=ErrorType.FORBIDDEN, message=message)]
+    return [*both, FieldError(path="metadata.finalizers", type=ErrorType.FORBIDDEN, message=message)]
 
 
 def _uid_mismatch(call: Call, asked: str, found: str) -> str:

@@ -9,6 +9,7 @@ from typing import Final
 
 from modelplane.server.behaviours.behaviour import Behaviour
 from modelplane.server.behaviours.core import (
+    Autoscalers,
     ConfigMaps,
     Events,
     Jobs,
@@ -47,6 +48,7 @@ _BEHAVIOURS: Final[dict[str, Behaviour]] = {
     "secrets": Secrets(),
     "services": Services(),
     "jobs.batch": Jobs(),
+    "horizontalpodautoscalers.autoscaling": Autoscalers(),
     "nodes": Nodes(),
     "endpoints": Behaviour(creates_on_update=True),
     "leases.coordination.k8s.io": Behaviour(creates_on_update=True, unconditional=False),

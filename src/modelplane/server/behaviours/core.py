@@ -25,7 +25,8 @@ class Namespaces(Behaviour):
             metadata["labels"] = {**(metadata.get("labels") or {}), NAME_LABEL: metadata["name"]}
 
     def prepare_create(self, obj: Object, store: Store) -> None:
-        obj["spec"] = {"finalizers": ["kubernetes"]}
+        finalizers = (obj.get("spec") or {}).get("finalizers") or []
+        obj["spec"] = {"finalizers": [*finalizers, *(["kubernetes"] if "kubernetes" not in finalizers else [])]}
         obj["status"] = {"phase": "Active"}
 
     def prepare_update(self, new: Object, old: Object, store: Store) -> None:
@@ -98,6 +99,14 @@ class Jobs(Behaviour):
         labelled["labels"] = {**(labelled.get("labels") or {}), **own}
         metadata.setdefault("labels", labelled["labels"])
         spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": metadata["uid"]}}
+
+
+@dataclass(frozen=True)
+class Autoscalers(Behaviour):
+    """An autoscaler that nobody acted on yet wants nothing."""
+
+    def prepare_create(self, obj: Object, store: Store) -> None:
+        obj["status"] = {"desiredReplicas": 0, "currentMetrics": None}
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,7 @@ class Services(Behaviour):
                 if not spec.get(name) and before.get(name):
                     spec[name] = before[name]
             _keep_node_ports(spec, before)
+        _drop_what_the_type_has_not(spec, before)
         _allocate(new, old, store)
 
     def check(self, new: Object, old: Object | None) -> Sequence[FieldError]:
@@ -54,16 +55,34 @@ class Services(Behaviour):
                     FieldError(path="spec.clusterIPs[0]", type=ErrorType.INVALID, bad_value=[spec.get("clusterIP")],
                                message="may not change once set"),
                 ]  # fmt: skip
+        if old is None and spec.get("clusterIPs") and spec.get("clusterIPs") != [spec.get("clusterIP")]:
+            errors.append(
+                FieldError(path="spec.clusterIPs", type=ErrorType.INVALID, bad_value=spec["clusterIPs"],
+                           message="must be empty when `clusterIP` is not specified"),
+            )  # fmt: skip
         if not spec.get("ports") and spec.get("clusterIP") != "None" and spec.get("type") != "ExternalName":
             errors.append(FieldError(path="spec.ports", type=ErrorType.REQUIRED))
-        names = [port.get("name", "") for port in spec.get("ports") or ()]
-        if len(names) > 1:
-            errors += [
-                FieldError(path=f"spec.ports[{i}].name", type=ErrorType.REQUIRED)
-                for i, name in enumerate(names)
-                if not name
-            ]
         return errors
+
+
+def _drop_what_the_type_has_not(spec: Object, before: Object) -> None:
+    """Fields that the old type needed and the new one may not have go, unless this update is about them."""
+    kind, was = spec.get("type"), before.get("type")
+    exposed = ("NodePort", "LoadBalancer")
+    if kind == "ExternalName" != was:
+        for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"):
+            if spec.get(name) == before.get(name):
+                spec.pop(name, None)
+    if was in exposed and kind not in exposed:
+        after_ports, before_ports = spec.get("ports") or [], before.get("ports") or []
+        if {port.get("nodePort") for port in after_ports} == {port.get("nodePort") for port in before_ports}:
+            spec["ports"] = [{k: v for k, v in port.items() if k != "nodePort"} for port in after_ports]
+        if spec.get("externalTrafficPolicy") == before.get("externalTrafficPolicy"):
+            spec.pop("externalTrafficPolicy", None)
+    if was == "LoadBalancer" != kind:
+        for name in ("allocateLoadBalancerNodePorts", "loadBalancerClass"):
+            if spec.get(name) == before.get(name):
+                spec.pop(name, None)
 
 
 def _keep_node_ports(spec: Object, before: Object) -> None:
@@ -133,7 +152,7 @@ def _check_address(obj: Object, used: set[str]) -> None:
         return  # the schema says so
     why = "" if address not in used else "provided IP is already allocated"
     if not inside:
-        why = f"the provided IP ({address}) is not in the valid range. The range of valid IPs is {RANGE}"
+        why = "the provided network does not match the current range"
     if why:
         shown = f'["{address}"]'
         raise _refused(obj, "spec.clusterIPs", f"Invalid value: {shown}: failed to allocate IP {address}: {why}")

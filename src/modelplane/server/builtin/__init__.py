@@ -72,4 +72,5 @@ def _resource_type(kind: Kind) -> ResourceType:
         selectable_fields=kind.selectable,
         generation=kind.generation,
         storage_version=kind.storage,
+        deprecation=kind.deprecation,
     )

@@ -76,7 +76,10 @@ def _selected(obj: Object, kind: str, restart: Sequence[str] = _ALWAYS) -> Error
     selector = spec.get("selector")
     template = spec.get("template") or {}
     labels = (template.get("metadata") or {}).get("labels") or {}
-    if selector is not None:
+    if selector is None:
+        shown = labels or None
+        yield invalid("spec.template.metadata.labels", shown, "`selector` does not match template `labels`")
+    else:
         if not selector.get("matchLabels") and not selector.get("matchExpressions"):
             yield invalid("spec.selector", selector, f"empty selector is invalid for {kind}")
         elif not _matches(selector, labels):
@@ -190,12 +193,17 @@ def _service(obj: Object, old: Object | None) -> Errors:
     yield from one_of(spec, "spec", "type", ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort"))
     yield from one_of(spec, "spec", "sessionAffinity", ("ClientIP", "None"))
     seen: set[object] = set()
-    used: set[tuple[object, object]] = set()
+    several = len(spec.get("ports") or ()) > 1
     for position, entry in enumerate(spec.get("ports") or ()):
         path = f"spec.ports[{position}]"
         yield from _service_port(entry.get("port"), f"{path}.port")
         yield from one_of(entry, path, "protocol", ("SCTP", "TCP", "UDP"))
         name = entry.get("name")
+        if several and not name:
+            yield required(f"{path}.name")
+        if entry.get("nodePort") and spec.get("type") not in ("NodePort", "LoadBalancer"):
+            kind = spec.get("type")
+            yield forbidden(f"{path}.nodePort", f"may not be used when `type` is '{kind}'")
         if name:
             yield from (invalid(f"{path}.name", name, words) for words in names.dns_label(name))
             if name in seen:
@@ -203,13 +211,39 @@ def _service(obj: Object, old: Object | None) -> Errors:
             seen.add(name)
         if isinstance(entry.get("targetPort"), int):
             yield from _service_port(entry["targetPort"], f"{path}.targetPort")
-        both = (entry.get("port"), entry.get("protocol"))
-        if both in used:
-            yield duplicate(path, {"port": both[0], "protocol": both[1]})
-        used.add(both)
+    yield from _same_ports(spec.get("ports") or ())
+    yield from _service_addresses(obj)
     yield from names.labels(spec.get("selector") or {}, "spec.selector")
     if spec.get("type") == "ExternalName" and not spec.get("externalName"):
         yield required("spec.externalName")
+
+
+def _same_ports(ports: Sequence[Object]) -> Errors:
+    used: set[tuple[object, object]] = set()
+    for position, entry in enumerate(ports):
+        both = (entry.get("port"), entry.get("protocol"))
+        if both in used:
+            shown = {
+                "Name": "",
+                "Protocol": both[1],
+                "AppProtocol": None,
+                "Port": both[0],
+                "TargetPort": 0,
+                "NodePort": 0,
+            }
+            yield duplicate(f"spec.ports[{position}]", shown)
+        used.add(both)
+
+
+def _service_addresses(obj: Object) -> Errors:
+    """The service's own address and those of its load balancer are addresses."""
+    first = _spec(obj).get("clusterIP")
+    if first and first != "None" and not _is_address(str(first)):
+        yield invalid("spec.clusterIPs[0]", first, _NO_ADDRESS)
+    balancer = (obj.get("status") or {}).get("loadBalancer") or {}
+    for position, entry in enumerate(balancer.get("ingress") or ()):
+        if entry.get("ip") and not _is_address(str(entry["ip"])):
+            yield invalid(f"status.loadBalancer.ingress[{position}].ip", entry["ip"], _NO_ADDRESS)
 
 
 def _service_port(value: object, path: str) -> Errors:
@@ -297,12 +331,14 @@ def _lease(obj: Object, old: Object | None) -> Errors:
 
 
 def _resource_claim(obj: Object, old: Object | None) -> Errors:
-    yield from _device_requests(_spec(obj), "spec.devices.requests")
+    if old is None:
+        yield from _device_requests(_spec(obj), "spec.devices.requests")
     yield from _fixed(obj, old, "spec")
 
 
 def _resource_claim_template(obj: Object, old: Object | None) -> Errors:
-    yield from _device_requests(_spec(obj).get("spec") or {}, "spec.spec.devices.requests")
+    if old is None:
+        yield from _device_requests(_spec(obj).get("spec") or {}, "spec.spec.devices.requests")
     yield from _fixed(obj, old, "spec")
 
 
@@ -327,6 +363,7 @@ def _device_requests(spec: Object, path: str) -> Errors:
 def _exact(request: Object, path: str) -> Errors:
     if not request.get("deviceClassName"):
         yield required(f"{path}.deviceClassName")
+    yield from _device_selectors(request.get("selectors") or (), f"{path}.selectors")
     mode, count = request.get("allocationMode"), request.get("count")
     if mode not in ("All", "ExactCount"):
         yield supported(f"{path}.allocationMode", mode, ("All", "ExactCount"))
@@ -334,6 +371,30 @@ def _exact(request: Object, path: str) -> Errors:
         yield invalid(f"{path}.count", count, "must be greater than zero")
     elif mode == "All" and count:
         yield invalid(f"{path}.count", count, "must not be specified when allocationMode is 'All'")
+
+
+def _device_class(obj: Object, old: Object | None) -> Errors:
+    selectors = _spec(obj).get("selectors") or ()
+    if old is None or selectors != (_spec(old).get("selectors") or ()):
+        yield from _device_selectors(selectors, "spec.selectors")
+
+
+def _device_selectors(selectors: Sequence[Object], path: str) -> Errors:
+    """Selectors that no scheduler could judge, with the place in the expression as the language's own compiler shows it."""
+    from modelplane.plan.cel import SelectorError, compile_selector
+
+    for position, selector in enumerate(selectors):
+        text = str((selector.get("cel") or {}).get("expression") or "")
+        where = f"{path}[{position}].cel.expression"
+        try:
+            compile_selector(text)
+        except SelectorError as error:
+            shown = []
+            for issue in error.issues:
+                line = text.split("\n")[issue.line - 1] if issue.line else ""
+                place = f"\n | {line}\n | {'.' * (issue.column - 1)}^" if issue.line else ""
+                shown.append(f"ERROR: <input>:{issue.line}:{issue.column}: {issue.message}{place}")
+            yield invalid(where, text, "compilation failed: " + "\n".join(shown))
 
 
 def _disruption_budget(obj: Object, old: Object | None) -> Errors:
@@ -381,8 +442,7 @@ def _endpoint_slice(obj: Object, old: Object | None) -> Errors:
             yield FieldError(path=path, type=ErrorType.REQUIRED, message="must contain at least 1 address")
         for place, address in enumerate(endpoint.get("addresses") or ()):
             if obj.get("addressType") in ("IPv4", "IPv6") and not _is_address(address):
-                message = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-                yield invalid(f"endpoints[{position}].addresses[{place}]", address, message)
+                yield invalid(f"endpoints[{position}].addresses[{place}]", address, _NO_ADDRESS)
             if obj.get("addressType") == "FQDN":
                 yield from _domain_name(f"endpoints[{position}].addresses[{place}]", address)
 
@@ -397,6 +457,9 @@ def _domain_name(path: str, name: str) -> Errors:
     else:
         wrong_labels = [(label, wrong) for label in name.split(".") if (wrong := names.dns_label(label))]
         yield from [invalid(path, label, ",".join(wrong)) for label, wrong in wrong_labels[:1]]
+
+
+_NO_ADDRESS: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 
 
 def _is_address(text: str) -> bool:
@@ -422,6 +485,7 @@ _CHECKS: Final[dict[tuple[str, str], Callable[[Object, Object | None], Errors]]]
     ("batch", "Job"): _job,
     ("coordination.k8s.io", "Lease"): _lease,
     ("discovery.k8s.io", "EndpointSlice"): _endpoint_slice,
+    ("resource.k8s.io", "DeviceClass"): _device_class,
     ("policy", "PodDisruptionBudget"): _disruption_budget,
     (_RBAC, "ClusterRole"): _role,
     (_RBAC, "ClusterRoleBinding"): _role_binding,

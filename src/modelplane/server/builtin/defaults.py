@@ -38,6 +38,9 @@ def _service(obj: Object) -> None:
         fill(spec, internalTrafficPolicy="Cluster")
     if spec["type"] == "LoadBalancer":
         fill(spec, allocateLoadBalancerNodePorts=True)
+        for entry in ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ():
+            if entry.get("ip"):
+                fill(entry, ipMode="VIP")
     fill(obj, status={"loadBalancer": {}})
 
 
@@ -225,6 +228,8 @@ def _resource_claim(obj: Object) -> None:
 
 
 def _resource_claim_template(obj: Object) -> None:
+    if "spec" in obj:
+        fill(obj["spec"], metadata={})
     _device_requests((obj.get("spec") or {}).get("spec") or {})
 
 

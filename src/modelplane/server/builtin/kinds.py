@@ -33,6 +33,7 @@ class Kind(msgspec.Struct, frozen=True):
     generation: bool = True
     selector_path: str = ".status.selector"
     storage: bool = True
+    deprecation: str = ""
 
     @property
     def gvk(self) -> GVK:
@@ -83,7 +84,8 @@ _ADMISSION: Final = "admissionregistration.k8s.io"
 KINDS: Final = (
     _core("Binding", "bindings", verbs=REVIEW),
     _core("ConfigMap", "configmaps", "cm", generation=False),
-    _core("Endpoints", "endpoints", "ep", generation=False),
+    _core("Endpoints", "endpoints", "ep", generation=False,
+          deprecation="v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
     _core("Event", "events", "ev", selectable=_EVENT_FIELDS, generation=False),
     _core("LimitRange", "limitranges", "limits", generation=False),
     _core("Namespace", "namespaces", "ns", namespaced=False, subresources=("finalize", "status"),

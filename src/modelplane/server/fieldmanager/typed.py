@@ -6,6 +6,7 @@ kind keeps unknown fields, maps are granular and lists atomic, as the value itse
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -357,10 +358,10 @@ def _undeclared(node: Node, value: object, path: Path) -> list[str]:
     where = fieldset.readable(path)
     wanted = {"object": dict, "array": list, "string": str, "boolean": bool}.get(node.type)
     if node.type in ("integer", "number") and (isinstance(value, bool) or not isinstance(value, int | float)):
-        return [f"{where}: expected numeric (int or float), got {_named(value)}"]
+        return [f"{where}: expected numeric (int or float), got {_go(value)}"]
     if wanted is not None and not isinstance(value, wanted):
         word = {"object": "map", "array": "list", "string": "string", "boolean": "boolean"}[node.type]
-        return [f"{where}: expected {word}, got {_named(value)}"]
+        return [f"{where}: expected {word}, got {_go(value)}"]
     found: list[str] = []
     if isinstance(value, dict) and not node.atomic:
         for name, child in value.items():
@@ -388,6 +389,15 @@ def _undeclared(node: Node, value: object, path: Path) -> list[str]:
     return found
 
 
-def _named(value: object) -> str:
-    kinds = {dict: "map", list: "list", str: "string", bool: "boolean"}
-    return kinds.get(type(value), "number") if value is not None else "null"
+def _go(value: object, outer: bool = True) -> str:
+    """A value as kube-apiserver prints it in such a sentence: in the syntax of its programming language."""
+    if isinstance(value, dict):
+        inner = ", ".join(f"{_go(key, False)}:{_go(value[key], False)}" for key in sorted(value))
+        text = f"map[string]interface {{}}{{{inner}}}"
+    elif isinstance(value, list):
+        text = f"[]interface {{}}{{{', '.join(_go(item, False) for item in value)}}}"
+    elif value is None:
+        text = "interface {}(nil)"
+    else:
+        text = json.dumps(value, ensure_ascii=False)
+    return f"&value.valueUnstructured{{Value:{text}}}" if outer else text

@@ -16,7 +16,10 @@ _NEEDS_FROM = ("move", "copy")
 def json_patch(obj: Object, operations: object) -> Object:
     """The object after all operations, or an error and no change at all."""
     if not isinstance(operations, list):
-        raise BadBody("a JSON patch is a list of operations; this body is something else")
+        what = {dict: "object", str: "string", bool: "bool"}.get(type(operations), "number")
+        raise BadBody(
+            f"error decoding patch: json: cannot unmarshal {what} into Go value of type []handlers.jsonPatchOp"
+        )
     if len(operations) > MAX_OPERATIONS:
         raise BadBody(
             f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}: "

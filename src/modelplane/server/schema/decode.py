@@ -80,9 +80,19 @@ def decode_yaml(body: bytes) -> tuple[object, list[str]]:
         node = loader.get_single_node()
         return (None if node is None else _yaml(loader, node, duplicates)), duplicates
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise BadBody(f"error converting YAML to JSON: {error}") from error
+        raise BadBody(f"error converting YAML to JSON: {_yaml_complaint(error)}") from error
     finally:
         loader.dispose()
+
+
+def _yaml_complaint(error: Exception) -> str:
+    """The parser's complaint in one line, as Go's parser, which is a sibling of it, writes it."""
+    problem, mark = getattr(error, "problem", None), getattr(error, "problem_mark", None)
+    if not problem or mark is None:
+        return str(error)
+    context = getattr(error, "context_mark", None)
+    line = context.line if context is not None and context.line else max(mark.line - 1, 0)
+    return f"yaml: line {line + 1}: {problem}"
 
 
 def _yaml(loader: yaml.SafeLoader | yaml.CSafeLoader, node: yaml.Node, duplicates: list[str]) -> object:
@@ -135,7 +145,9 @@ def type_mismatch(node: Node, value: object, path: str = "", owner: str = "") ->
         below = node.name or owner
         for name, item in value.items():
             child = node.field(name)
-            told = type_mismatch(child, item, f"{path}.{name}" if path else name, below) if child else ""
+            place = f"{path}.{name}" if path else name
+            place = place if name in node.properties else path  # Go names the map, not its key
+            told = type_mismatch(child, item, place, below) if child else ""
             if told:
                 return told
         return ""

@@ -149,6 +149,9 @@ def metadata(
         if not wrong and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS and core:
             message = "name is neither a standard finalizer name nor is it fully qualified"
             invalid(f"finalizers[{position}]", finalizer, message)
+    finalizers = meta.get("finalizers") or ()
+    if {"orphan", "foregroundDeletion"} <= set(finalizers):
+        invalid("finalizers", list(finalizers), "finalizer orphan and foregroundDeletion cannot be both set")
     return errors + _owners(meta.get("ownerReferences") or ())
 
 
@@ -168,6 +171,12 @@ def _owners(references: object) -> list[FieldError]:
                         message="must not be empty" if field != "apiVersion" else "version must not be empty",
                     )
                 )
+        if str(owner.get("apiVersion") or "").count("/") > 1:
+            version = owner["apiVersion"]
+            errors.append(
+                FieldError(path=f"{path}.apiVersion", type=ErrorType.INVALID, bad_value=version,
+                           message="version must not be empty"),
+            )  # fmt: skip
         if owner.get("apiVersion") in ("v1", "events.k8s.io/v1") and owner.get("kind") == "Event":
             group, _, version = owner["apiVersion"].rpartition("/")
             message = f"{group}/{version}, Kind=Event is disallowed from being an owner"

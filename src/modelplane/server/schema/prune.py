@@ -9,14 +9,14 @@ _ALWAYS = ("apiVersion", "kind", "metadata")
 
 
 def prune(node: Node, obj: Object, metadata: Node | None) -> tuple[Object, list[str]]:
-    """The object without unknown fields, and their paths (``spec.foo``, ``spec.list[2].foo``) sorted.
+    """The object without unknown fields, and their paths (``spec.foo``, ``spec.list[2].foo``) in the order of the text.
 
     What was pruned nowhere is shared with the input. ``metadata`` is the schema of ObjectMeta at the root and of
     embedded objects.
     """
     unknown: list[str] = []
     kept = _object(node, obj, "", unknown, metadata, True)
-    return kept, sorted(unknown)
+    return kept, unknown
 
 
 def _value(node: Node, value: object, path: str, unknown: list[str], metadata: Node | None) -> object:

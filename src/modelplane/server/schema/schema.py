@@ -62,7 +62,8 @@ class Schema:
 
     def prune(self, obj: Object) -> tuple[Object, list[str]]:
         """Without unknown fields, and the paths of those (``spec.foo``): warnings, or errors when strict."""
-        return prune(self.node, obj, self.metadata)
+        kept, unknown = prune(self.node, obj, self.metadata)
+        return kept, unknown if self.builtin else sorted(unknown)  # each as kube-apiserver lists them
 
     def default(self, obj: Object) -> Object:
         """With defaults filled in; the input is left as it is."""

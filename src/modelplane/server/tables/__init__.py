@@ -21,4 +21,4 @@ _PLAIN: Table = {NAME: lambda obj, now: name_of(obj), AGE: created}
 
 def printer(gvk: GVK) -> Printer:
     """The printer of a built-in kind."""
-    return CodePrinter(_TABLES.get((gvk.group, gvk.kind), _PLAIN))
+    return CodePrinter(_TABLES.get((gvk.group, gvk.kind), _PLAIN), gvk)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
+from functools import cached_property
 from typing import TypeAlias
 
-from modelplane.api.meta import Object
+from modelplane.api.meta import GVK, Object
 from modelplane.server.columns import AGE, NAME, created, name_of
 from modelplane.server.resource import Column
+from modelplane.server.tables.words import described
 
 Cell: TypeAlias = Callable[[Object, datetime], object]
 Plain: TypeAlias = Callable[[Object], object]
@@ -21,9 +24,14 @@ UNKNOWN = "<unknown>"
 class CodePrinter:
     """Columns of a built-in kind."""
 
-    def __init__(self, cells: Table) -> None:
-        self.columns = tuple(cells)
+    def __init__(self, cells: Table, gvk: GVK) -> None:
+        self._gvk = gvk
+        self._plain = tuple(cells)
         self._cells = tuple(cells.values())
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(replace(column, description=described(self._gvk, column.name)) for column in self._plain)
 
     def row(self, obj: Object, now: datetime) -> list[object]:
         return [cell(obj, now) for cell in self._cells]
@@ -64,7 +72,7 @@ def status(obj: Object) -> Object:
 
 def created_at() -> tuple[Column, Cell]:
     """The creation time itself, for kinds whose table has no age."""
-    return column("Created At", lambda obj: (obj.get("metadata") or {}).get("creationTimestamp", ""))
+    return column("Created At", lambda obj: (obj.get("metadata") or {}).get("creationTimestamp", ""), "date")
 
 
 def comma(values: Iterable[object], limit: int = 0) -> str:

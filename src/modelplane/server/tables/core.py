@@ -14,7 +14,6 @@ from modelplane.server.tables.cells import (
     Table,
     column,
     created_at,
-    number,
     spec,
     status,
     table,
@@ -61,13 +60,17 @@ def _last_seen(event: Object, now: datetime) -> str:
 
 
 def _first(event: Object) -> object:
-    first = event.get("firstTimestamp") or event.get("deprecatedFirstTimestamp") or event.get("eventTime")
-    return first or (event.get("metadata") or {}).get("creationTimestamp")
+    return event.get("firstTimestamp") or event.get("deprecatedFirstTimestamp") or event.get("eventTime")
 
 
 def _about(event: Object) -> Object:
     about: Object = event.get("involvedObject") or event.get("regarding") or {}
     return about
+
+
+def _target(event: Object) -> str:
+    kind, name = str(_about(event).get("kind", "")).lower(), _about(event).get("name")
+    return f"{kind}/{name}" if name else kind
 
 
 def _source(event: Object) -> str:
@@ -92,15 +95,15 @@ _EVENT: Table = {
         [
             column("Type", lambda event: event.get("type", "")),
             column("Reason", lambda event: event.get("reason", "")),
-            column("Object", lambda e: f"{str(_about(e).get('kind', '')).lower()}/{_about(e).get('name', '')}"),
+            column("Object", _target),
             wide("Subobject", lambda event: _about(event).get("fieldPath", "")),
             wide("Source", _source),
             column("Message", _message),
         ]
     ),
     Column("First Seen", priority=1): lambda event, now: age(_first(event), now),
-    Column("Count", priority=1): untimed(lambda event: str(_count(event))),
-    Column("Name", format="name", priority=1, description=NAME.description): untimed(name_of),
+    Column("Count", priority=1): untimed(_count),
+    Column("Name", format="name", priority=1): untimed(name_of),
 }
 
 
@@ -121,7 +124,7 @@ TABLES: dict[tuple[str, str], Table] = {
         column("Type", lambda obj: obj.get("type", "")),
         column("Data", lambda obj: len(obj.get("data") or {}), "string"),
     ),
-    ("", "ServiceAccount"): table(number("Secrets", lambda obj: len(obj.get("secrets") or ()))),
+    ("", "ServiceAccount"): table(),
     ("", "Namespace"): table(column("Status", lambda obj: status(obj).get("phase", ""))),
     ("", "LimitRange"): {NAME: untimed(name_of), **dict([created_at()])},
     ("", "ResourceQuota"): table(column("Request", _quota("requests")), column("Limit", _quota("limits"))),

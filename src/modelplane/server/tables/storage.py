@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 from modelplane.api.meta import Object
-from modelplane.server.columns import name_of
-from modelplane.server.tables.cells import UNSET, Table, column, comma, number, spec, status, table, wide
+from modelplane.server.columns import NAME, name_of
+from modelplane.server.resource import Column
+from modelplane.server.tables.cells import (
+    UNSET,
+    Table,
+    column,
+    comma,
+    created_at,
+    number,
+    spec,
+    status,
+    table,
+    untimed,
+    wide,
+)
 
 _STORAGE = "storage.k8s.io"
 _DRA = "resource.k8s.io"
@@ -68,7 +81,7 @@ TABLES: dict[tuple[str, str], Table] = {
         column("Provisioner", lambda obj: obj.get("provisioner", "")),
         column("ReclaimPolicy", lambda obj: obj.get("reclaimPolicy", "")),
         column("VolumeBindingMode", lambda obj: obj.get("volumeBindingMode", "")),
-        column("AllowVolumeExpansion", lambda obj: bool(obj.get("allowVolumeExpansion")), "boolean"),
+        column("AllowVolumeExpansion", lambda obj: str(bool(obj.get("allowVolumeExpansion"))).lower()),
         name=_class_name,
     ),
     (_STORAGE, "CSINode"): table(number("Drivers", lambda obj: len(spec(obj).get("drivers") or ()))),
@@ -80,8 +93,9 @@ TABLES: dict[tuple[str, str], Table] = {
         column("RequiresRepublish", lambda obj: spec(obj).get("requiresRepublish", False), "boolean"),
         column("Modes", lambda obj: comma(spec(obj).get("volumeLifecycleModes") or ())),
     ),
+    (_STORAGE, "CSIStorageCapacity"): {NAME: untimed(name_of), **dict([created_at()])},
     (_STORAGE, "VolumeAttachment"): table(
-        column("Attacher", lambda obj: spec(obj).get("attacher", "")),
+        (Column("Attacher", format="name"), untimed(lambda obj: spec(obj).get("attacher", ""))),
         column("PV", lambda obj: (spec(obj).get("source") or {}).get("persistentVolumeName", "")),
         column("Node", lambda obj: spec(obj).get("nodeName", "")),
         column("Attached", lambda obj: bool(status(obj).get("attached")), "boolean"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from modelplane.api.meta import Object
-from modelplane.server.columns import age, duration, moment
+from modelplane.server.columns import NAME, age, duration, moment, name_of
 from modelplane.server.resource import Column
 from modelplane.server.tables.cells import (
     NONE,
@@ -20,6 +20,7 @@ from modelplane.server.tables.cells import (
     status,
     table,
     timed,
+    untimed,
     wide,
 )  # fmt: skip
 
@@ -27,6 +28,10 @@ from modelplane.server.tables.cells import (
 def _containers(obj: Object) -> list[Object]:
     outer = (spec(obj).get("jobTemplate") or {}).get("spec") or spec(obj)
     return ((outer.get("template") or {}).get("spec") or {}).get("containers") or []
+
+
+def _template_containers(obj: Object) -> list[Object]:
+    return ((obj.get("template") or {}).get("spec") or {}).get("containers") or []
 
 
 def _images() -> tuple[tuple[Column, Cell], ...]:
@@ -116,8 +121,18 @@ TABLES: dict[tuple[str, str], Table] = {
     ),
     ("apps", "ControllerRevision"): table(
         column("Controller", lambda obj: _controller(obj)),
-        number("Revision", lambda obj: obj.get("revision")),
+        column("Revision", lambda obj: obj.get("revision") or 0),
     ),
+    ("", "PodTemplate"): {
+        NAME: untimed(name_of),
+        **dict(
+            [
+                column("Containers", lambda obj: comma(c.get("name") for c in _template_containers(obj))),
+                column("Images", lambda obj: comma(c.get("image") for c in _template_containers(obj))),
+                column("Pod Labels", lambda o: labels(((o.get("template") or {}).get("metadata") or {}).get("labels"))),
+            ]
+        ),
+    },
     ("batch", "Job"): table(
         column("Status", _job_status),
         column("Completions", _completions),
@@ -127,7 +142,7 @@ TABLES: dict[tuple[str, str], Table] = {
     ("batch", "CronJob"): table(
         column("Schedule", lambda obj: spec(obj).get("schedule", "")),
         column("Timezone", lambda obj: spec(obj).get("timeZone") or NONE),
-        column("Suspend", lambda obj: str(spec(obj).get("suspend") or False)),
+        column("Suspend", lambda obj: str(spec(obj).get("suspend") or False), "boolean"),
         number("Active", lambda obj: len(status(obj).get("active") or ())),
         timed("Last Schedule", _last_schedule),
         wide=_wide(),
@@ -136,8 +151,8 @@ TABLES: dict[tuple[str, str], Table] = {
         column("Reference", lambda obj: _reference(spec(obj).get("scaleTargetRef") or {})),
         column("Targets", lambda obj: _targets(obj)),
         column("MinPods", lambda obj: str(spec(obj).get("minReplicas") or "<unset>")),
-        number("MaxPods", lambda obj: spec(obj).get("maxReplicas")),
-        number("Replicas", lambda obj: status(obj).get("currentReplicas")),
+        column("MaxPods", lambda obj: spec(obj).get("maxReplicas") or 0),
+        column("Replicas", lambda obj: status(obj).get("currentReplicas") or 0),
     ),
 }
 
