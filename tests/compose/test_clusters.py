@@ -193,6 +193,73 @@ def test_a_pool_that_may_be_empty_needs_no_labelled_node() -> None:
     assert fleet.condition(fleet.get(INFERENCE_CLUSTER, "eu"), "PoolsLabelled")[0] == "True"
 
 
+@pytest.mark.parametrize(
+    ("sizes", "nodes", "status", "code", "words", "reason"),
+    [
+        ({"nodeCount": 2}, 2, "True", "Labelled", "", "as declared"),
+        (
+            {"nodeCount": 3},
+            1,
+            "False",
+            "NodesMissing",
+            "pool pool declares 3 and 1 has its label",
+            "fewer, so pods would wait",
+        ),
+        (
+            {"nodeCount": 1},
+            2,
+            "True",
+            "Labelled",
+            "pool pool declares 1 and 2 have its label",
+            "more, which nobody uses",
+        ),
+        ({"nodeCount": 0}, 1, "True", "Labelled", "declares 0 and 1 have", "a pool that is declared empty"),
+        ({"nodeCount": 2, "maxNodeCount": 4}, 1, "True", "Labelled", "", "between its sizes"),
+        (
+            {"nodeCount": 2, "minNodeCount": 2, "maxNodeCount": 4},
+            1,
+            "False",
+            "NodesMissing",
+            "declares 2",
+            "below the least",
+        ),
+        (
+            {"nodeCount": 1, "maxNodeCount": 2},
+            3,
+            "True",
+            "Labelled",
+            "pool pool declares 2 and 3 have",
+            "above the most",
+        ),
+        ({"nodeCount": 1, "minNodeCount": 0, "maxNodeCount": 2}, 0, "True", "Labelled", "", "shrunk to nothing"),
+        (
+            {"nodeCount": 2},
+            0,
+            "False",
+            "LabelMissing",
+            "kubectl label node NODE modelplane.ai/pool=pool",
+            "none at all",
+        ),
+    ],
+)
+def test_nodes_that_exist_are_held_against_those_that_are_declared(
+    sizes: Object, nodes: int, status: str, code: str, words: str, reason: str
+) -> None:
+    fleet = registered(cluster=inference_cluster(nodePools=[{"name": "pool", "className": "synthetic-gpu", **sizes}]))
+    fleet.stores["eu"].pop(identity(node()))
+    for number in range(nodes):
+        one = node()
+        one["metadata"]["name"] = f"node-{number}"
+        fleet.apply(one, "eu")
+    fleet.settle()
+    cluster = fleet.get(INFERENCE_CLUSTER, "eu")
+    seen = fleet.condition(cluster, "PoolsLabelled")
+    assert seen[:2] == (status, code), reason
+    assert words in seen[2], reason
+    assert bool(seen[2]) is bool(words), reason
+    assert fleet.condition(cluster, "Ready")[0] == "True", "what is there can be used"
+
+
 def test_a_storage_class_that_does_not_exist_is_named() -> None:
     cluster = inference_cluster(existing={"cache": {"storageClassName": "fast"}})
     fleet = registered(cluster=cluster)

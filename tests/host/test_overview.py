@@ -41,8 +41,8 @@ def test_an_empty_fleet_gets_a_hint() -> None:
             "a drain is a word, not a taint",
         ),
         (
-            {"taints": [{"key": "a/b", "effect": "NoSchedule"}]},
-            "taint a/b:NoSchedule",
+            {"taints": [{"key": "a/b", "effect": "NoSchedule"}, {"key": "c", "value": "d", "effect": "NoExecute"}]},
+            "taint a/b:NoSchedule; taint c=d:NoExecute",
             "other taints are shown as they are",
         ),
     ],
@@ -110,3 +110,32 @@ def test_a_long_message_is_cut_between_words() -> None:
 def test_a_narrow_terminal_folds_the_notes() -> None:
     text = render(Snapshot(clusters=[cluster(taints=[{"key": f"k{n}", "effect": "NoSchedule"} for n in range(9)])]), 80)
     assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("condition", "note", "reason"),
+    [
+        (
+            {"type": "PoolsLabelled", "status": "False", "reason": "NodesMissing", "message": "m"},
+            "NodesMissing: m",
+            "fewer",
+        ),
+        (
+            {"type": "PoolsLabelled", "status": "True", "reason": "Labelled", "message": "more nodes"},
+            "more nodes",
+            "more",
+        ),
+        ({"type": "PoolsLabelled", "status": "True", "reason": "Labelled"}, "0", "as many nodes as declared: no note"),
+        ({"type": "Reachable", "status": "False", "reason": "Unauthorized", "message": "m"}, "Unauthorized: m", "lost"),
+        (
+            {"type": "Ready", "status": "False", "reason": "WaitingForClasses", "message": "m"},
+            "WaitingForClasses: m",
+            "class",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_cluster_is_its_note(condition: Object, note: str, reason: str) -> None:
+    one = cluster()
+    one["status"]["conditions"] = [condition]
+    row = render(Snapshot(clusters=[one])).splitlines()[1]
+    assert row.endswith(f" {note}"), reason

@@ -150,10 +150,10 @@ def test_added_clusters_take_what_waits(tmp_path: Path) -> None:
     assert found["notes"] == ["cluster new is new: taken to become Ready, with every node that it declares"]
 
 
-def test_a_cluster_whose_class_is_not_there_has_no_devices(tmp_path: Path) -> None:
+def test_a_cluster_whose_class_is_not_there_takes_nothing(tmp_path: Path) -> None:
     found = told(tmp_path, [CHAT], "--add", file(tmp_path, inference_cluster("new")), code=2)
     assert "InferenceClass h100 is not there" in found["notes"][0]
-    assert [one["code"] for one in found["deployments"][0]["clusters"]] == ["NoPools"]
+    assert [one["code"] for one in found["deployments"][0]["clusters"]] == ["NotReady"]
     both = file(tmp_path, inference_class("h100"), inference_cluster("new"))
     assert told(tmp_path, [CHAT], "--add", both)["deployments"][0]["after"] == 2
 

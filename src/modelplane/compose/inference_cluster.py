@@ -14,7 +14,6 @@ from modelplane.api.inference_cluster import (
     KIND as KIND,
 )
 from modelplane.api.inference_cluster import (
-    CapacitySource,
     ConditionType,
     InferenceCluster,
     KubeconfigRef,
@@ -52,6 +51,7 @@ from modelplane.compose.kinds import (
 )
 from modelplane.compose.names import childname
 from modelplane.compose.sight import devices_published, pools_labelled, reachable, storage_ready
+from modelplane.plan.declared import cache_storage, declared_pools, missing_classes
 
 STACK_KEY: Final = "serving-stack"
 
@@ -62,7 +62,7 @@ def reads(xr: Object, known: Mapping[Read, Answer]) -> frozenset[Read]:
     existing = cluster.spec.cluster.existing
     if cluster.spec.cluster.source is Source.EXISTING and existing is not None:
         wanted |= {_secret(existing.secret_ref), _nodes(cluster), _slices(cluster), _device_classes(cluster)}
-        storage = _storage_class_name(cluster)
+        storage = cache_storage(cluster)
         if storage:
             wanted.add(_storage_class(cluster, storage))
     return frozenset(wanted)
@@ -74,11 +74,10 @@ def compose(xr: Object, world: World) -> Composition:
     if cluster.spec.cluster.source is not Source.EXISTING or existing is None:
         return _unsupported(cluster)
     classes = {pool.class_name: world.answer(_class(pool.class_name)) for pool in cluster.spec.node_pools}
-    missing = sorted(name for name, answer in classes.items() if not isinstance(answer, Found))
+    known = {name: answer.object for name, answer in classes.items() if isinstance(answer, Found)}
+    missing = missing_classes(cluster, known)
     if missing:
         return _waiting_for_classes(cluster, missing, classes)
-
-    known = {name: answer.object for name, answer in classes.items() if isinstance(answer, Found)}
     secret = existing.secret_ref
     stack = Child(key=STACK_KEY, manifest=_serving_stack(cluster, secret), ready=ConditionTrue(READY))
     observed = world.observed.get(STACK_KEY)
@@ -131,11 +130,6 @@ def _device_classes(cluster: InferenceCluster) -> Read:
 
 def _storage_class(cluster: InferenceCluster, name: str) -> Read:
     return Read(kind=STORAGE_CLASS, name=name, cluster=cluster.metadata.name, project=("metadata.name",))
-
-
-def _storage_class_name(cluster: InferenceCluster) -> str | None:
-    existing = cluster.spec.cluster.existing
-    return existing.cache.storage_class_name if existing and existing.cache else None
 
 
 # --- outcomes that hold -----------------------------------------------------------------------------------------
@@ -203,22 +197,14 @@ def _status(cluster: InferenceCluster, classes: Mapping[str, Object], stack: Obj
     status: dict[str, Any] = {
         "namespace": SYSTEM_NAMESPACE,
         "providerConfigRef": {"name": childname(cluster.metadata.name, "cluster-kubeconfig")},
-        "gpuPools": [
-            {
-                "name": pool.name,
-                "nodes": pool.max_node_count or pool.node_count,
-                "devices": classes[pool.class_name]["spec"]["devices"],
-                "capacity": {"source": str(CapacitySource.DECLARED), "growNodes": 0},
-            }
-            for pool in cluster.spec.node_pools
-        ],
+        "gpuPools": declared_pools(cluster, classes),
     }
     address = (((stack or {}).get("status") or {}).get("gateway") or {}).get(
         "address"
     ) or cluster.status.gateway.address
     if address:
         status["gateway"] = {"address": address}
-    storage = _storage_class_name(cluster)
+    storage = cache_storage(cluster)
     if storage:
         status["cache"] = {"storageClassName": storage}
     return status
@@ -246,7 +232,7 @@ def _inventory(cluster: InferenceCluster, world: World, classes: Mapping[str, Ob
         ConditionType.POOLS_LABELLED: (world.answer(_nodes(cluster)),),
         ConditionType.DEVICES_PUBLISHED: (world.answer(_slices(cluster)), world.answer(_device_classes(cluster))),
     }
-    storage = _storage_class_name(cluster)
+    storage = cache_storage(cluster)
     answers[ConditionType.CACHE_STORAGE_READY] = (
         world.answer(_storage_class(cluster, storage)) if storage else Absent(),
     )
@@ -269,7 +255,7 @@ def _judged(
         case ConditionType.DEVICES_PUBLISHED, (FoundAll() as slices, FoundAll() as device_classes):
             return devices_published(cluster.spec.node_pools, classes, slices, device_classes)
         case _:
-            return storage_ready(_storage_class_name(cluster), seen[0])
+            return storage_ready(cache_storage(cluster), seen[0])
 
 
 def _ready(sight: Condition, stack_ready: bool, stack: str) -> Condition:

@@ -6,6 +6,7 @@ a word; each lack is a condition here that names it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -50,15 +51,41 @@ def reachable(cluster: str, ref: KubeconfigRef, secret: Answer, remote: Answer) 
 
 
 def pools_labelled(pools: Sequence[NodePool], nodes: FoundAll) -> Condition:
-    """Whether every pool has a node with its label; engine pods are pinned to it."""
-    labels = {((node.get("metadata") or {}).get("labels") or {}).get(POOL) for node in nodes}
-    missing = [pool.name for pool in pools if pool.name not in labels and (pool.min_node_count or pool.node_count)]
+    """Whether every pool has as many nodes with its label as it declares; engine pods are pinned to the label, and placement counts
+    on the number. More nodes than declared are no lack, and told all the same: nothing is placed on them."""
+    counts = Counter(((node.get("metadata") or {}).get("labels") or {}).get(POOL) for node in nodes)
+    missing = [pool.name for pool in pools if not counts[pool.name] and _fewest(pool)]
     if missing:
         commands = "; ".join(f"kubectl label node NODE {POOL}={name}" for name in missing)
         return false(
             ConditionType.POOLS_LABELLED, Reason.LABEL_MISSING, f"no node of pool {', '.join(missing)}: {commands}"
         )
-    return true(ConditionType.POOLS_LABELLED, Reason.LABELLED)
+    fewer = [
+        f"pool {pool.name} declares {_fewest(pool)} and {counts[pool.name]} {'has' if counts[pool.name] == 1 else 'have'} its label"
+        for pool in pools
+        if counts[pool.name] < _fewest(pool)
+    ]
+    if fewer:
+        return false(
+            ConditionType.POOLS_LABELLED,
+            Reason.NODES_MISSING,
+            f"fewer nodes than placement counts on: {'; '.join(fewer)}. Add or label nodes ({POOL}=POOL), or lower nodeCount; "
+            "replicas that are placed beyond them wait",
+        )
+    more = [
+        f"pool {pool.name} declares {most} and {counts[pool.name]} have its label"
+        for pool in pools
+        if counts[pool.name] > (most := pool.max_node_count or pool.node_count)
+    ]
+    told = f"more nodes than placement counts on: {'; '.join(more)}. Raise nodeCount to use them" if more else ""
+    return true(ConditionType.POOLS_LABELLED, Reason.LABELLED, told)
+
+
+def _fewest(pool: NodePool) -> int:
+    """Nodes that have to be there: of a pool that grows and shrinks its smallest size."""
+    if pool.min_node_count is not None:
+        return pool.min_node_count
+    return pool.node_count if pool.max_node_count is None else min(1, pool.node_count)
 
 
 def devices_published(
@@ -85,9 +112,9 @@ def devices_published(
     return true(ConditionType.DEVICES_PUBLISHED, Reason.PUBLISHED)
 
 
-def storage_ready(name: str | None, answer: Answer) -> Condition:
+def storage_ready(name: str, answer: Answer) -> Condition:
     """Whether caches have a place; a cluster without any is a choice, and the condition only tells it."""
-    if name is None:
+    if not name:
         return false(
             ConditionType.CACHE_STORAGE_READY,
             Reason.NO_STORAGE,

@@ -52,12 +52,13 @@ def _cluster(cluster: Object, snapshot: Snapshot) -> list[str]:
     name = cluster["metadata"]["name"]
     status = cluster.get("status") or {}
     placed = [r for r in snapshot.replicas if r["spec"].get("clusterName") == name]
-    notes = [f"taint {t['key']}:{t['effect']}" for t in cluster["spec"].get("taints") or () if t["key"] != DRAIN_TAINT]
+    notes = [f"taint {_taint(t)}" for t in cluster["spec"].get("taints") or () if t["key"] != DRAIN_TAINT]
     if any(t["key"] == DRAIN_TAINT for t in cluster["spec"].get("taints") or ()):
         notes.insert(0, "draining")
-    reachable = condition_of(cluster, "Reachable")
-    if reachable is not None and reachable.status != "True":
-        notes.append(_short(f"{reachable.reason}: {reachable.message}"))
+    notes += [note for note in (_why(cluster, "Reachable", "Ready"), _why(cluster, "PoolsLabelled")) if note]
+    labelled = condition_of(cluster, "PoolsLabelled")
+    if labelled is not None and labelled.status == "True" and labelled.message:
+        notes.append(_short(labelled.message))
     pools = ", ".join(_pool(pool) for pool in status.get("gpuPools") or ())
     return [
         name,
@@ -67,6 +68,11 @@ def _cluster(cluster: Object, snapshot: Snapshot) -> list[str]:
         str(len(placed)),
         "; ".join(notes),
     ]
+
+
+def _taint(taint: Mapping[str, Any]) -> str:
+    value = f"={taint['value']}" if taint.get("value") else ""
+    return f"{taint['key']}{value}:{taint['effect']}"
 
 
 def _pool(pool: Mapping[str, Any]) -> str:

@@ -13,10 +13,13 @@ from typing import Any, Final
 import msgspec
 
 from modelplane.api import inference_class, inference_cluster, model_cache, model_deployment, model_replica
+from modelplane.api.cloud import Source
+from modelplane.api.inference_cluster import CapacitySource
 from modelplane.api.labels import DRAIN_TAINT
 from modelplane.api.meta import GVK, Key, Object
 from modelplane.errors import PermanentError
 from modelplane.plan.capacity import claims_of
+from modelplane.plan.declared import cache_storage, declared_pools, missing_classes
 from modelplane.plan.scene import Scene
 
 _NAMESPACED: Final = (model_cache.KIND, model_deployment.KIND)
@@ -124,52 +127,50 @@ def _apply(scene: Scene, manifest: Object) -> list[str]:
 
 
 def _publish(scene: Scene, before: Scene, cluster: Object, notes: list[str], stranded: list[str]) -> None:
-    """What the cluster would publish: its pools with their classes' devices, and that it is Ready where it is new."""
-    name = cluster["metadata"]["name"]
-    status = dict(cluster.get("status") or {})
-    known = {pool["name"]: pool for pool in status.get("gpuPools") or ()}
+    """What the cluster would publish, and that it is Ready where it is new and its classes are there."""
+    parsed = inference_cluster.parse(cluster)
+    name, status = parsed.metadata.name, dict(cluster.get("status") or {})
+    found = {
+        pool.class_name: scene.get(inference_class.KIND, Key("", pool.class_name)) for pool in parsed.spec.node_pools
+    }
+    classes = {name: class_ for name, class_ in found.items() if class_ is not None}
+    missing = missing_classes(parsed, classes)
     old = before.get(inference_cluster.KIND, Key("", name))
-    counts = {pool["name"]: _nodes(pool) for pool in ((old or {}).get("spec") or {}).get("nodePools") or ()}
-    pools = []
-    for pool in cluster["spec"].get("nodePools") or ():
-        class_ = scene.get(inference_class.KIND, Key("", pool["className"]))
-        published = known.get(pool["name"])
-        if class_ is None and published is None:
-            notes.append(
-                f"cluster {name}: pool {pool['name']} has no devices: InferenceClass {pool['className']} is not there"
-            )
-            continue
-        devices = (
-            class_["spec"].get("devices") or [] if class_ is not None else published["devices"] if published else []
+    if missing:
+        status["conditions"] = [_ready("False", "WaitingForClasses")]
+        notes.append(
+            f"cluster {name}: InferenceClass {', '.join(missing)} is not there, so nothing new goes there; add it"
         )
-        if published is None:
-            pools.append(_declared(pool, devices, cluster))
-            continue
-        entry = {**published, "devices": devices}
-        if counts.get(pool["name"]) not in (None, _nodes(pool)):
-            entry = _sized(entry, _nodes(pool), counts[pool["name"]], f"{name}/{pool['name']}", stranded)
-        pools.append(entry)
-    status["gpuPools"] = pools
-    if old is None:
-        status["conditions"] = [{"type": "Ready", "status": "True", "reason": "Assumed"}]
-        status["gateway"] = {"address": "assumed"}
-        existing = (cluster["spec"].get("cluster") or {}).get("existing") or {}
-        storage = (existing.get("cache") or {}).get("storageClassName")
-        if storage:
-            status["cache"] = {"storageClassName": storage}
-        notes.append(f"cluster {name} is new: taken to become Ready, with every node that it declares")
+    else:
+        known = {pool["name"]: pool for pool in status.get("gpuPools") or ()}
+        counts = {pool["name"]: _nodes(pool) for pool in ((old or {}).get("spec") or {}).get("nodePools") or ()}
+        status["gpuPools"] = [
+            _republished(
+                pool, known.get(pool["name"]), spec.node_count, counts.get(spec.name), f"{name}/{spec.name}", stranded
+            )
+            for spec, pool in zip(parsed.spec.node_pools, declared_pools(parsed, classes), strict=True)
+        ]
+        if old is None:
+            status |= {"conditions": [_ready("True", "Assumed")], "gateway": {"address": "assumed"}}
+            status |= {"cache": {"storageClassName": storage}} if (storage := cache_storage(parsed)) else {}
+            source = parsed.spec.cluster.source
+            though = "" if source is Source.EXISTING else f", though this version provisions none of source {source}"
+            notes.append(f"cluster {name} is new: taken to become Ready, with every node that it declares{though}")
     scene.put({**cluster, "status": status})
 
 
-def _declared(pool: Mapping[str, Any], devices: Sequence[Object], cluster: Object) -> Object:
-    existing = (cluster["spec"].get("cluster") or {}).get("source") == "Existing"
-    grow = 0 if existing else max(0, int(pool.get("maxNodeCount") or 0) - _nodes(pool))
-    return {
-        "name": pool["name"],
-        "nodes": pool.get("maxNodeCount") or _nodes(pool),
-        "devices": list(devices),
-        "capacity": {"source": "Declared", "growNodes": grow},
-    }
+def _ready(status: str, reason: str) -> Object:
+    return {"type": "Ready", "status": status, "reason": reason}
+
+
+def _republished(
+    declared: Object, published: Object | None, nodes: int, before: int | None, where: str, stranded: list[str]
+) -> Object:
+    """A pool after its class or size was changed: what is observed stays observed."""
+    if published is None or (published.get("capacity") or {}).get("source") == CapacitySource.DECLARED:
+        return declared
+    entry = {**published, "devices": declared["devices"]}
+    return entry if before in (None, nodes) else _sized(entry, nodes, before, where, stranded)
 
 
 def _nodes(pool: Mapping[str, Any]) -> int:
