@@ -64,6 +64,7 @@ class Connection(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
         self._streaming = False
         self._closing = False
+        self._paused = False
         self._writable: asyncio.Future[None] | None = None
         self.used = self._loop.time()
         """When the last request or answer passed."""
@@ -144,6 +145,7 @@ class Connection(asyncio.Protocol):
             self._start(self._reading)
         else:
             self._waiting.append(self._reading)
+            self._paused = True
             self._transport.pause_reading()
 
     # Answering.
@@ -178,7 +180,8 @@ class Connection(asyncio.Protocol):
         elif self._closing:
             self._transport.close()
             return
-        if not self._waiting:
+        if self._paused and not self._waiting:
+            self._paused = False
             self._transport.resume_reading()
 
     async def _stream(self, stream: Stream, exchange: _Exchange, extra: str) -> None:
