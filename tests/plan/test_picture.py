@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.api.meta import Key
@@ -14,6 +14,7 @@ from modelplane.plan import facts as facts_module
 from modelplane.plan import fleet as fleet_module
 from modelplane.plan.fitting import take as take_fit
 from modelplane.plan.fleet import Picture
+from tests.plan.examples import examples
 from tests.plan.words import (
     GPU,
     ask,
@@ -29,6 +30,9 @@ from tests.plan.words import (
     tolerating,
     want,
 )
+
+pytestmark = pytest.mark.timeout(600)
+"""Properties share the machine with other tests."""
 
 EIGHT = gpu(count=8)
 NAMES = ("a", "b", "c")
@@ -100,7 +104,7 @@ def take(picture: Picture, step: tuple[str, str, int]) -> None:
                     picture.promise(one)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(300)
 @given(st.lists(STEPS, max_size=25))
 def test_what_is_remembered_is_never_out_of_date(steps: list[tuple[str, str, int]]) -> None:
     picture = Picture()
@@ -110,7 +114,7 @@ def test_what_is_remembered_is_never_out_of_date(steps: list[tuple[str, str, int
         take(picture, step)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(60)
 @given(st.lists(STEPS, min_size=10, max_size=40))
 def test_nor_when_little_is_remembered(steps: list[tuple[str, str, int]]) -> None:
     kept: Any = facts_module.KEPT, fleet_module.LOG

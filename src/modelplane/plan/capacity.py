@@ -15,6 +15,8 @@ import msgspec
 
 _TRIES: Final = 5_000
 """Nodes that a search may try for pods of different sizes; real pools need a few dozen."""
+_CHARGE_TRIES: Final = 500
+"""The same for what has its room already and is only counted; each cluster's are counted often."""
 _LARGEST_SEARCH: Final = 200
 """Pods of different sizes beyond which each goes where it leaves least free, without a search."""
 
@@ -140,7 +142,7 @@ class PoolLedger:
             else:
                 self.buckets[need.claims] = self.buckets.get(need.claims, 0) + 1
 
-    def take(self, needs: Sequence[Need]) -> int | None:
+    def take(self, needs: Sequence[Need], tries: int = _TRIES) -> int | None:
         """Take room for all needs, or for none: the pods that wait for nodes to come, or None where there is no room."""
         if self.buckets is None:
             pods = sum(need.pods for need in needs)
@@ -149,18 +151,33 @@ class PoolLedger:
             waiting = max(0, pods - max(0, self.nodes))
             self.nodes -= pods
             return waiting
-        if len(needs) == 1:
-            (need,) = needs
-            fits = need.pods <= self.free(need.claims) + self.growth(need.claims)
-            return self.charge(need) if fits else None
+        if all(need.claims == needs[0].claims for need in needs):
+            # Equal pods need no search: any choice of nodes leaves room for as many.
+            claims, pods = needs[0].claims, sum(need.pods for need in needs)
+            fits = pods <= self.free(claims) + self.growth(claims)
+            return self.charge(Need("", pods, claims)) if fits else None
+        if not self._has(needs):
+            return None
         # Large pods first: each goes where it leaves least free, and elsewhere only if the rest then does not fit.
-        ordered = sorted(needs, key=lambda need: (-sum(count for _, count in need.claims), need.claims))
-        packed = _pack([need.claims for need in ordered for _ in range(need.pods)], self)
+        ordered = sorted(needs, key=_size)
+        packed = _pack([need.claims for need in ordered for _ in range(need.pods)], self, tries)
         if packed is None:
             return None
         waiting = self.grow - packed.grow
-        self.buckets, self.grow = packed.buckets, packed.grow
+        self.buckets, self.grow, self.charged = packed.buckets, packed.grow, ()
         return waiting
+
+    def _has(self, needs: Sequence[Need]) -> bool:
+        """Whether the pool has so many devices at all, on whatever nodes: a quick no."""
+        assert self.buckets is not None
+        left = {name: count * max(0, self.grow) for name, count in self.whole}
+        for free, nodes in self.buckets.items():
+            for name, count in free:
+                left[name] = left.get(name, 0) + nodes * count
+        for need in needs:
+            for name, count in need.claims:
+                left[name] = left.get(name, 0) - need.pods * count
+        return all(count >= 0 for count in left.values())
 
     def fits(self, needs: Sequence[Need]) -> bool:
         """Whether `take` would find room; nothing is charged."""
@@ -171,7 +188,7 @@ class PoolLedger:
         if self.buckets is None:
             return pods <= self.nodes
         if len(needs) == 1:
-            return needs[0].pods <= self.free(needs[0].claims)
+            return pods <= self.free(needs[0].claims)
         trial = self.copy()
         trial.grow = 0
         return trial.take(needs) is not None
@@ -206,10 +223,9 @@ class PoolLedger:
         self.buckets[after] = self.buckets.get(after, 0) + 1
 
 
-def _pack(pods: Sequence[Claims], pool: PoolLedger) -> PoolLedger | None:
+def _pack(pods: Sequence[Claims], pool: PoolLedger, tries: int) -> PoolLedger | None:
     """The pool with every pod on a node, or None: an exact search that gives up, as if there were no room, after so many tries."""
     failed: set[tuple[object, ...]] = set()
-    tries = _TRIES
 
     def place(at: int, trial: PoolLedger) -> PoolLedger | None:
         nonlocal tries
@@ -251,18 +267,31 @@ class Ledger:
     def copy(self) -> Ledger:
         return Ledger({name: pool.copy() for name, pool in self.pools.items()})
 
-    def charge(self, needs: Iterable[Need]) -> int:
-        """Charge every need whose pool is there. Gives the pods that wait for nodes."""
-        return sum(self.pools[need.pool].charge(need) for need in needs if need.pool in self.pools)
+    def charge(self, needs: Iterable[Need]) -> None:
+        """Charge every need whose pool is there, whether there is room or not. Those of one pool are charged together, since one
+        after the other they may not fit where together they do."""
+        for name, load in _by_pool(needs).items():
+            pool = self.pools.get(name)
+            if pool is not None and (pool.buckets is None or pool.take(load, _CHARGE_TRIES) is None):
+                for need in load:
+                    pool.charge(need)
 
     def take(self, needs: Iterable[Need]) -> bool:
         """Take room for all needs of each pool at once; False, with some of it taken, where a pool has none or is not there."""
-        loads: dict[str, list[Need]] = {}
-        for need in needs:
-            loads.setdefault(need.pool, []).append(need)
-        return all(
-            pool in self.pools and self.pools[pool].take(load) is not None for pool, load in sorted(loads.items())
-        )
+        loads = _by_pool(needs)
+        return all(name in self.pools and self.pools[name].take(load) is not None for name, load in loads.items())
+
+
+def _by_pool(needs: Iterable[Need]) -> dict[str, list[Need]]:
+    """The needs of each pool, the largest first."""
+    loads: dict[str, list[Need]] = {}
+    for need in sorted(needs, key=_size):
+        loads.setdefault(need.pool, []).append(need)
+    return loads
+
+
+def _size(need: Need) -> tuple[str, int, Claims]:
+    return need.pool, -sum(count for _, count in need.claims), need.claims
 
 
 def claims_of(amounts: Mapping[str, int]) -> Claims:

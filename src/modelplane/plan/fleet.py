@@ -182,10 +182,13 @@ class Fleet(msgspec.Struct, frozen=True, eq=False):
                 for need in replica.stamped_needs:
                     if accounted(replica, pools.get(need.pool)):
                         ledger.pools[need.pool].give_back(need)
-        for replica in there:
-            if replica.key not in without:
-                known = not replica.growing
-                ledger.charge(n for n in replica.needs if not (known and accounted(replica, pools.get(n.pool))))
+        ledger.charge(
+            need
+            for replica in there
+            if replica.key not in without
+            for need in replica.needs
+            if replica.growing or not accounted(replica, pools.get(need.pool))
+        )
         return ledger
 
 

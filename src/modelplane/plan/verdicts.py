@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from modelplane.plan.capacity import Ledger, PoolLedger, pods_per_node
+from modelplane.plan.capacity import Ledger, PoolCapacity, PoolLedger
 from modelplane.plan.devices import explain_miss
 from modelplane.plan.fitting import Matcher, Option, fit
 from modelplane.plan.fleet import Cluster, Pool
@@ -197,9 +197,10 @@ def _full(cluster: Cluster, engine: Engine, found: Sequence[Option], ledger: Led
     ranked = []
     for option in found:
         pool = pools[option.pool]
-        largest = _limit(pool, option)
-        never = largest < option.pods
-        short = option.pods - (largest if never else _room(ledger.pools[option.pool], option))
+        empty, left = _emptied(pool), ledger.pools[option.pool]
+        never = not empty.fits(option.needs)
+        largest = empty.how_many(option.needs)
+        short = option.pods - (largest if never else left.how_many(option.needs))
         ranked.append(((never, max(1, short), option.pool), option, pool, largest))
     (never, short, _), option, pool, largest = min(ranked, key=lambda entry: entry[0])
     if never:
@@ -227,19 +228,25 @@ def _full(cluster: Cluster, engine: Engine, found: Sequence[Option], ledger: Led
     )
 
 
-def _limit(pool: Pool, option: Option) -> int:
-    """Pods of the option that the pool takes when it is empty, growth included."""
-    nodes = max(0, pool.capacity.nodes) + max(0, pool.capacity.grow)
-    return nodes if not pool.capacity.observed else nodes * pods_per_node(pool.whole_node, option.needs[0].claims)
-
-
-def _room(ledger: PoolLedger, option: Option) -> int:
-    claims = option.needs[0].claims
-    return ledger.free(claims) + ledger.growth(claims)
+def _emptied(pool: Pool) -> PoolLedger:
+    """The pool as if nothing were on its nodes."""
+    nodes, grow = max(0, pool.capacity.nodes), max(0, pool.capacity.grow)
+    whole = pool.whole_node
+    buckets = ((whole, nodes),) if pool.capacity.observed else None
+    return PoolLedger(PoolCapacity(nodes, grow, buckets, whole))
 
 
 def _shortfall(engine: Engine, option: Option, pool: Pool, ledger: PoolLedger, short: int) -> tuple[str, str]:
-    claims = option.needs[0].claims
+    needs = option.needs
+    # The first that finds no room beside those before it; where each does, they only do not fit together.
+    claims = next(
+        (
+            need.claims
+            for at, need in enumerate(needs, 1)
+            if ledger.how_many(needs[:at]) < sum(n.pods for n in needs[:at])
+        ),
+        needs[0].claims,
+    )
     grows = ledger.growth(claims)
     growth = f"could grow by {grows}" if grows else "cannot grow"
     if not pool.capacity.observed:
