@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from modelplane.api.meta import Object
-from modelplane.local.controllers import replicas, rollout
+from modelplane.local.controllers import progress, replicas, rollout
 from modelplane.local.controllers.owners import controlled
 
 from .objects import pod, ready
@@ -130,8 +130,58 @@ def test_the_revision_counts_on_and_history_is_bounded() -> None:
     assert rollout.plan(deployment(4, "v10"), sets, []).revision == "6"
 
 
+def annotated(owner: Object, *sets: Object) -> dict[str, dict[str, str]]:
+    """Image to the annotations that are written, revisions and what was copied."""
+    plan = rollout.plan(owner, list(sets), [])
+    images = {s["metadata"]["name"]: s["spec"]["template"]["spec"]["containers"][0]["image"] for s in sets}
+    return {images[name]: changed for name, changed in plan.annotations.items()}
+
+
+def test_a_set_that_is_taken_again_remembers_its_former_revisions() -> None:
+    again, last = existing("v1", 0, revision=1), existing("v2", 4, revision=2)
+    assert annotated(deployment(4, "v1"), again, last)["v1"] == {rollout.REVISION: "3", rollout.HISTORY: "1"}
+    again["metadata"]["annotations"] |= {rollout.REVISION: "3", rollout.HISTORY: "1"}
+    last["metadata"]["annotations"][rollout.REVISION] = "4"
+    assert annotated(deployment(4, "v1"), again, last)["v1"][rollout.HISTORY] == "1,3"
+
+
+def test_a_history_that_gets_too_long_forgets_its_beginning() -> None:
+    again, last = existing("v1", 0, revision=1), existing("v2", 4, revision=2)
+    again["metadata"]["annotations"][rollout.HISTORY] = ",".join(["7"] * 1000)
+    history = annotated(deployment(4, "v1"), again, last)["v1"][rollout.HISTORY]
+    assert history == ",".join([*["7"] * 999, "1"])
+    assert len(history) <= rollout.LONGEST_HISTORY
+
+
+def test_annotations_of_the_deployment_come_to_its_current_set_alone_and_are_not_taken_off() -> None:
+    owner = deployment(4, "v2")
+    owner["metadata"]["annotations"] = {"note": "y", "kubectl.kubernetes.io/last-applied-configuration": "{}"}
+    old, current = existing("v1", 0, revision=1), existing("v2", 4, revision=2)
+    current["metadata"]["annotations"] |= {"note": "x", "former": "z"}
+    assert annotated(owner, old, current) == {"v2": {"note": "y"}}
+
+
+def test_a_set_that_is_sized_to_nothing_says_for_which_size() -> None:
+    assert annotated(deployment(0, "v1"), existing("v1", 4))["v1"] == {rollout.DESIRED: "0", rollout.MAXIMUM: "0"}
+
+
+def test_min_ready_seconds_reach_a_set_that_is_there() -> None:
+    current = existing("v1", 4)
+    plan = rollout.plan(deployment(4, "v1", minReadySeconds=5), [current], [])
+    assert plan.min_ready == {current["metadata"]["name"]: 5}
+    current["spec"]["minReadySeconds"] = 5
+    assert rollout.plan(deployment(4, "v1", minReadySeconds=5), [current], []).min_ready == {}
+    assert rollout.plan(deployment(4, "v1"), [current], []).min_ready == {current["metadata"]["name"]: 0}
+
+
+def test_a_paused_deployment_still_forgets_its_oldest_sets() -> None:
+    sets = [existing("v1", 0, 0, revision=1), existing("v2", 4, revision=2)]
+    plan = rollout.plan(deployment(4, "v2", paused=True, revisionHistoryLimit=0), sets, [])
+    assert plan.delete == [sets[0]["metadata"]["name"]]
+
+
 def conditions(owner: Object, *sets: Object, at: datetime = NOW) -> dict[str, tuple[str, str]]:
-    status, _ = rollout.status(owner, list(sets), at)
+    status, _ = progress.status(owner, list(sets), at)
     owner["status"] = status
     return {c["type"]: (c["status"], c["reason"]) for c in status["conditions"]}
 
@@ -158,7 +208,7 @@ def test_a_rollout_that_stands_still_passes_its_deadline_and_recovers() -> None:
     owner = deployment(2, "v1", progressDeadlineSeconds=60)
     stuck = existing("v1", 2, 0, desired=2)
     conditions(owner, stuck)
-    _, again = rollout.status(owner, [stuck], NOW + timedelta(seconds=20))
+    _, again = progress.status(owner, [stuck], NOW + timedelta(seconds=20))
     assert again == 40
     late = conditions(owner, stuck, at=NOW + timedelta(seconds=61))
     assert late["Progressing"] == ("False", "ProgressDeadlineExceeded")
@@ -172,6 +222,43 @@ def test_a_second_rollout_reports_its_own_set() -> None:
     second = existing("v2", 1, 0, revision=2)
     second["status"] = {}
     assert conditions(owner, existing("v1", 4), second)["Progressing"] == ("True", "NewReplicaSetCreated")
+
+
+def test_a_set_that_is_made_while_there_are_no_pods_is_reported_all_the_same() -> None:
+    owner = deployment(0, "v1")
+    conditions(owner, existing("v1", 0, desired=0))
+    conditions(owner, existing("v1", 0, desired=0))
+    assert owner["status"]["conditions"][1]["reason"] == "NewReplicaSetAvailable"
+    owner["spec"] = deployment(0, "v2")["spec"]
+    second = existing("v2", 0, revision=2, desired=0)
+    second["status"] = {}
+    assert conditions(owner, existing("v1", 0, desired=0), second)["Progressing"] == ("True", "NewReplicaSetCreated")
+    second["status"] = {"observedGeneration": 1, "replicas": 0}
+    conditions(owner, existing("v1", 0, desired=0), second)
+    assert second["metadata"]["name"] in owner["status"]["conditions"][1]["message"]
+
+
+def test_a_resumed_deployment_says_so_before_it_gets_on() -> None:
+    owner = deployment(4, "v1", paused=True)
+    assert conditions(owner, existing("v1", 4))["Progressing"] == ("Unknown", "DeploymentPaused")
+    del owner["spec"]["paused"]
+    assert conditions(owner, existing("v1", 4))["Progressing"] == ("Unknown", "DeploymentResumed")
+    assert conditions(owner, existing("v1", 4))["Progressing"] == ("True", "NewReplicaSetAvailable")
+
+
+def test_pods_that_are_not_there_are_not_unavailable() -> None:
+    owner = deployment(3, "v1", paused=True)
+    conditions(owner)
+    assert "unavailableReplicas" not in owner["status"]
+
+
+def test_pods_that_stop_are_counted_up_to_the_deployment() -> None:
+    stopping = ready(pod("a"))
+    stopping["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    found = existing("v1", 4)
+    found["status"] = replicas.count(found, [stopping, ready(pod("b"))], NOW).status
+    assert (found["status"]["replicas"], found["status"]["terminatingReplicas"]) == (1, 1)
+    assert progress.status(deployment(4, "v1"), [found], NOW)[0]["terminatingReplicas"] == 1
 
 
 SCALE: list[tuple[str, int, list[Object], int, list[str]]] = [

@@ -49,13 +49,13 @@ STATES = [
 
 @pytest.mark.parametrize(("reason", "state", "spec", "want"), STATES, ids=[s[0] for s in STATES])
 def test_conditions_of_an_endpoint(reason: str, state: Any, spec: Any, want: tuple[bool, bool, bool]) -> None:
-    [made] = slices.desired(service(**spec), [backend("p", **state)])
+    [made] = slices.desired(service(**spec), [backend("p", **state)], {})
     conditions = made["endpoints"][0]["conditions"]
     assert (conditions["ready"], conditions["serving"], conditions["terminating"]) == want, reason
 
 
 def test_a_slice_is_labelled_owned_and_points_to_its_pod() -> None:
-    [made] = slices.desired(service(clusterIP="None"), [backend("p")])
+    [made] = slices.desired(service(clusterIP="None"), [backend("p")], {})
     assert made["metadata"]["labels"] == {
         "team": "ml",
         "kubernetes.io/service-name": "s",
@@ -76,6 +76,7 @@ def test_pods_whose_named_port_differs_are_in_slices_of_their_own() -> None:
             backend("a", ports=[{"name": "web", "containerPort": 8000}]),
             backend("b", ports=[{"name": "web", "containerPort": 9000}]),
         ],
+        {},
     )
     assert sorted(s["ports"][0]["port"] for s in made) == [8000, 9000]
 
@@ -85,10 +86,19 @@ def test_finished_pods_and_pods_without_address_are_left_out() -> None:
     finished["status"]["phase"] = "Succeeded"
     homeless = pod("new")
     homeless["metadata"]["labels"] = {"app": "a"}
-    [made] = slices.desired(service(), [finished, homeless])
+    [made] = slices.desired(service(), [finished, homeless], {})
     assert made["endpoints"] == []
 
 
 def test_more_than_a_hundred_endpoints_are_split() -> None:
-    made = slices.desired(service(), [backend(f"p{n:03}") for n in range(250)])
+    made = slices.desired(service(), [backend(f"p{n:03}") for n in range(250)], {})
     assert [len(s["endpoints"]) for s in made] == [100, 100, 50]
+
+
+def test_an_endpoint_is_in_the_zone_of_its_node() -> None:
+    [made] = slices.desired(service(), [backend("p")], {"n1": "a"})
+    assert made["endpoints"][0]["zone"] == "a"
+    [made] = slices.desired(service(), [backend("p")], {"n2": "a"})
+    assert "zone" not in made["endpoints"][0]
+    assert slices.zone({"metadata": {"labels": {"topology.kubernetes.io/zone": "a"}}}) == "a"
+    assert slices.zone(None) is slices.zone({"metadata": {}}) is None

@@ -135,7 +135,10 @@ class Claims:
                     "namespace": namespace,
                     "labels": dict(metadata.get("labels") or {}),
                     "annotations": {**(metadata.get("annotations") or {}), POD_CLAIM: name},
-                    "ownerReferences": controlled(pod),
+                    # A claim that is in use does not hold up the deletion of its pod.
+                    "ownerReferences": [
+                        {k: v for k, v in o.items() if k != "blockOwnerDeletion"} for o in controlled(pod)
+                    ],
                 },
                 "spec": template["spec"]["spec"],
             }

@@ -11,7 +11,7 @@ from modelplane.errors import AlreadyExists, ApiError, NotFound
 from modelplane.kube import Client
 from modelplane.local import clock
 from modelplane.local.caches import Caches
-from modelplane.local.controllers import rollout
+from modelplane.local.controllers import progress, rollout
 from modelplane.local.controllers.owners import controlled, controller_of, matches
 from modelplane.local.events import Events
 from modelplane.local.kinds import DEPLOYMENT, POD, REPLICA_SET
@@ -113,7 +113,7 @@ class Deployments:
         if plan.create is not None:
             made = await self._create(deployment, plan.create)
             result[made["metadata"]["name"]] = made
-        for name in {**plan.sizes, **plan.annotations}:
+        for name in {**plan.sizes, **plan.annotations, **plan.min_ready}:
             result[name] = await self._resize(deployment, result[name], plan)
         for name in plan.delete:
             try:
@@ -162,8 +162,9 @@ class Deployments:
         name = found["metadata"]["name"]
         patch: Object = {"metadata": {"resourceVersion": found["metadata"]["resourceVersion"]}}
         size = plan.sizes.get(name)
-        if size is not None:
-            patch["spec"] = {"replicas": size}
+        spec = {"replicas": size, "minReadySeconds": plan.min_ready.get(name)}
+        if any(value is not None for value in spec.values()):
+            patch["spec"] = {key: value for key, value in spec.items() if value is not None}
         if name in plan.annotations:
             patch["metadata"]["annotations"] = plan.annotations[name]
         fresh = await self._client.patch(REPLICA_SET, name, found["metadata"]["namespace"], patch)
@@ -178,7 +179,7 @@ class Deployments:
         self._events.event(deployment, "Normal", "ScalingReplicaSet", message)
 
     async def _report(self, deployment: Object, sets: Sequence[Object]) -> float | None:
-        status, again = rollout.status(deployment, sets, clock.now())
+        status, again = progress.status(deployment, sets, clock.now())
         if status != (deployment.get("status") or {}):
             metadata = deployment["metadata"]
             latest = self._deployments.get(Key.of(deployment)) or deployment

@@ -8,7 +8,7 @@ from modelplane.kube import Client
 from modelplane.local.caches import Caches
 from modelplane.local.controllers import pods as podlib
 from modelplane.local.controllers import slices
-from modelplane.local.kinds import ENDPOINT_SLICE, POD, SERVICE
+from modelplane.local.kinds import ENDPOINT_SLICE, NODE, POD, SERVICE
 from modelplane.local.work import Work
 
 
@@ -21,15 +21,17 @@ class EndpointSlices:
         self._services = caches.of(SERVICE)
         self._pods = caches.of(POD)
         self._slices = caches.of(ENDPOINT_SLICE)
+        self._nodes = caches.of(NODE)
         self._written: dict[Key, dict[str, Object]] = {}
         """Slices that we created and the cache may not show yet, by service."""
         self._work: Work[Key] = Work("endpointslice", self._sync)
 
     async def run(self) -> None:
-        await self._caches.synced(SERVICE, POD, ENDPOINT_SLICE)
+        await self._caches.synced(SERVICE, POD, ENDPOINT_SLICE, NODE)
         self._services.subscribe(self._service_changed)
         self._pods.subscribe(self._pod_changed)
         self._slices.subscribe(self._slice_changed)
+        self._nodes.subscribe(self._node_changed)
         await self._work.run()
 
     def _service_changed(self, old: Object | None, new: Object | None) -> None:
@@ -44,6 +46,11 @@ class EndpointSlices:
             if service["metadata"]["namespace"] == pod["metadata"]["namespace"] and any(
                 each is not None and slices.selects(service, each) for each in (old, new)
             ):
+                self._work.add(Key.of(service))
+
+    def _node_changed(self, old: Object | None, new: Object | None) -> None:
+        if slices.zone(old) != slices.zone(new):
+            for service in self._services.items():
                 self._work.add(Key.of(service))
 
     def _slice_changed(self, old: Object | None, new: Object | None) -> None:
@@ -74,7 +81,8 @@ class EndpointSlices:
             mine = labels.get(slices.SERVICE_NAME) == key.name and labels.get(slices.MANAGED_BY) == slices.CONTROLLER
             if mine and found["metadata"]["namespace"] == key.namespace:
                 have[found["metadata"]["name"]] = found
-        await self._reach(key, slices.desired(service, pods), list(have.values()))
+        zones = {n["metadata"]["name"]: zone for n in self._nodes.items() if (zone := slices.zone(n))}
+        await self._reach(key, slices.desired(service, pods, zones), list(have.values()))
         return None
 
     async def _reach(self, key: Key, wanted: list[Object], have: list[Object]) -> None:

@@ -3,7 +3,8 @@ go of (orphan).
 
 It covers every kind that can be listed, watched and deleted, and watches those that have objects: a watch costs 100 KB at both
 ends, and most kinds of a cluster stay empty. An empty kind is looked at now and then, and always before a finalizer is released.
-An owner counts as gone only when the API says so: the watch caches of two kinds are not at the same moment.
+An owner counts as gone only when the API says so: the watch caches of two kinds are not at the same moment. Where it cannot say so,
+because the kind is not served (any more, or yet), dependents stay.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
@@ -34,6 +36,11 @@ LOOK_EVERY = 10.0
 DISCOVER_EVERY = 60.0
 """Seconds between looks for new kinds, besides when a definition changes."""
 PATIENCE = 5.0
+UNKNOWN_AGAIN = 30.0
+"""Seconds until an owner of a kind that is not served is asked for again."""
+UNSEEN_AGAIN = 10.0
+"""Seconds until an owner that is there and in no watch yet is looked at again: it may go before the watch begins."""
+REMEMBERED = 500
 EAGER = frozenset(
     (
         "configmaps", "deployments", "endpointslices", "jobs", "leases", "namespaces", "nodes", "pods", "replicasets",
@@ -54,6 +61,8 @@ class GarbageCollector:
         self._watched: dict[Resource, Informer] = {}
         self._work: Work[str] = Work("garbage", self._sync, workers=8)
         self._look = asyncio.Event()
+        self._gone: OrderedDict[str, None] = OrderedDict()
+        """UIDs whose deletion was seen, the last ones."""
         self._discovered = float("-inf")
 
     async def run(self) -> None:
@@ -121,6 +130,10 @@ class GarbageCollector:
             dependents = self._graph.of_owner(uid)
             owners = self._graph.nodes[uid].owners if uid in self._graph.nodes else ()
             self._graph.drop(uid)
+            if dependents:
+                self._gone[uid] = None
+                if len(self._gone) > REMEMBERED:
+                    self._gone.popitem(last=False)
             for node in dependents:
                 self._work.add(node.uid)
             for owner in owners:  # an owner in foreground deletion may have waited for this one
@@ -150,17 +163,22 @@ class GarbageCollector:
             elif node.deleting and FOREGROUND in node.finalizers:
                 await self._foreground(node)
             elif node.owners and not node.deleting:
-                await self._judge(node)
+                return await self._judge(node)
         except NotFound:
             log.debug("%s %s is gone", node.resource.plural, node.key)
         return None
 
-    async def _judge(self, node: Node) -> None:
-        absent, waiting = [], []
+    async def _judge(self, node: Node) -> float | None:
+        absent, waiting, unseen = [], [], False
         for owner in node.owners:
             found = self._graph.nodes.get(owner["uid"])
             if found is None:
-                if not await self._exists(node, owner):
+                exists = owner["uid"] not in self._gone and await self._exists(node, owner)
+                if exists is None:
+                    return UNKNOWN_AGAIN
+                if exists:
+                    unseen = True
+                else:
                     absent.append(owner["uid"])
             elif found.deleting and FOREGROUND in found.finalizers and owner.get("blockOwnerDeletion"):
                 waiting.append(owner["uid"])
@@ -173,17 +191,28 @@ class GarbageCollector:
         elif verdict.drop:
             rest = [dict(owner) for owner in node.owners if owner["uid"] not in verdict.drop]
             await self._patch(node, {"ownerReferences": rest})
+        return UNSEEN_AGAIN if unseen else None
 
-    async def _exists(self, node: Node, owner: Mapping[str, Any]) -> bool:
-        """Ask the API about an owner that no watch has shown; a kind that is not served has no objects."""
+    async def _exists(self, node: Node, owner: Mapping[str, Any]) -> bool | None:
+        """Ask the API about an owner that no watch has shown. None where it cannot say: of a kind that is not served, and of an
+        owner in a namespace when the dependent is in none."""
         try:
             resource = await self._client.resource_for(GVK.parse(owner["apiVersion"], owner["kind"]))
-            namespace = node.key.namespace if resource.namespaced else None
-            found = await self._client.get(resource, owner["name"], namespace)
         except NotFound:
-            return False
+            return None
+        if resource.namespaced and not node.key.namespace:
+            return None
+        namespace = node.key.namespace if resource.namespaced else None
+        try:
+            found = await self._client.get(resource, owner["name"], namespace)
+        except NotFound as error:
+            # Of an object that is not there both servers say its name; of a kind or version that they do not serve, no name.
+            return False if f'"{owner["name"]}" not found' in str(error) else None
         if resource in self._served:
             self._watch(resource)  # so that its deletion is seen
+        else:
+            self._discovered = float("-inf")
+            self._look.set()
         return bool(found["metadata"]["uid"] == owner["uid"])
 
     async def _foreground(self, node: Node) -> None:

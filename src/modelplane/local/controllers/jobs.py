@@ -6,9 +6,10 @@ Indexed completion, pod failure policies and suspended scheduling hints are not 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, Final
 
 from modelplane.api.meta import Key, Object
 from modelplane.errors import NotFound
@@ -21,6 +22,12 @@ from modelplane.local.controllers.replicasets import Expected
 from modelplane.local.events import Events
 from modelplane.local.kinds import JOB, POD
 from modelplane.local.work import Work
+
+FINISHED: Final = ("Complete", "Failed")
+ANNOUNCED: Final = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
+"""A verdict is announced at once, and final when the last pod has stopped."""
+SHOWN_WITHOUT: Final = ("ready", "terminating")
+"""Numbers of the status that are written when they are zero too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,45 +44,90 @@ def decide(job: Object, pods: Sequence[Object], at: datetime) -> Step:
     """Pure: a job and its pods to a step."""
     spec, before = job["spec"], job.get("status") or {}
     active = [p for p in pods if podlib.is_active(p)]
+    stopping = sum(podlib.is_stopping(p) for p in pods)
     succeeded = sum(podlib.phase(p) == "Succeeded" for p in pods)
     failed = sum(podlib.phase(p) == "Failed" for p in pods)
-    parallelism = spec.get("parallelism", 1)
-    completions = spec.get("completions")
-    wanted = completions if completions is not None else max(1, succeeded)
-    started = before.get("startTime") or clock.stamp(at)
-    status: Object = {"startTime": started, "succeeded": succeeded, "failed": failed}
-    finished = [
-        c for c in before.get("conditions") or () if c["type"] in ("Complete", "Failed") and c["status"] == "True"
-    ]
-    if finished:
-        return Step(0, active, {**before, "active": 0}, None)
-    verdict: tuple[str, str, str] | None = None
-    deadline = spec.get("activeDeadlineSeconds")
-    if failed > spec.get("backoffLimit", 6):
-        verdict = ("Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
-    elif deadline is not None and clock.since(started, at) >= deadline:
-        verdict = ("Failed", "DeadlineExceeded", "Job was active longer than specified deadline")
-    elif succeeded >= wanted and not (completions is None and active):
-        verdict = ("Complete", "CompletionsReached", "Reached expected number of succeeded pods")
+    conditions = {c["type"]: c for c in before.get("conditions") or ()}
+    if any(conditions.get(type_, {}).get("status") == "True" for type_ in FINISHED):
+        return Step(0, active, before, None)
+    suspended = bool(spec.get("suspend"))
+    started = before.get("startTime") or (None if suspended else clock.stamp(at))
+    status: Object = {
+        "startTime": started,
+        "succeeded": succeeded,
+        "failed": failed,
+        "active": len(active),
+        "ready": sum(podlib.is_ready(p) for p in active),
+        "terminating": stopping,
+    }
+    verdict = _announced(conditions) or _verdict(spec, succeeded, failed, bool(active), started, at)
     if verdict is not None:
         type_, reason, message = verdict
-        moment = clock.stamp(at)
-        condition = {
-            "type": type_, "status": "True", "reason": reason, "message": message,
-            "lastProbeTime": moment, "lastTransitionTime": moment,
-        }  # fmt: skip
-        status["conditions"] = [*(before.get("conditions") or ()), condition]
-        if type_ == "Complete":
-            status["completionTime"] = moment
-        return Step(0, active, status, None)
-    if spec.get("suspend"):
-        return Step(0, active, status, None)
-    room = parallelism if completions is None and not succeeded else max(0, min(parallelism, wanted - succeeded))
-    status["active"] = len(active)
-    status["ready"] = sum(podlib.is_ready(p) for p in active)
+        _put(conditions, ANNOUNCED[type_], "True", reason, message, at)
+        if not active and not stopping:
+            _put(conditions, type_, "True", reason, message, at)
+            if type_ == "Complete":
+                status["completionTime"] = clock.stamp(at)
+        return Step(0, active, {**status, "conditions": [*conditions.values()]}, None)
+    if suspended:
+        _put(conditions, "Suspended", "True", "JobSuspended", "Job suspended", at)
+        status["startTime"] = None
+        return Step(0, active, {**status, "conditions": [*conditions.values()]}, None)
+    if "Suspended" in conditions:
+        if conditions["Suspended"]["status"] == "True":
+            status["startTime"] = clock.stamp(at)
+        _put(conditions, "Suspended", "False", "JobResumed", "Job resumed", at)
+    status["conditions"] = [*conditions.values()]
+    room = _room(spec, succeeded, len(active))
     surplus = sorted(active, key=podlib.deletion_order)[: max(0, len(active) - room)]
-    again = None if deadline is None else max(0.0, deadline - clock.since(started, at))
+    deadline = spec.get("activeDeadlineSeconds")
+    again = None if deadline is None else max(0.0, deadline - clock.since(status["startTime"], at))
     return Step(max(0, room - len(active)), surplus, status, again)
+
+
+def _room(spec: Mapping[str, Any], succeeded: int, active: int) -> int:
+    """How many pods may run. Without a number of completions none begins after the first success, and none is stopped."""
+    parallelism, completions = int(spec.get("parallelism", 1)), spec.get("completions")
+    if completions is None:
+        return min(active, parallelism) if succeeded else parallelism
+    return max(0, min(parallelism, int(completions) - succeeded))
+
+
+def _verdict(
+    spec: Mapping[str, Any], succeeded: int, failed: int, active: bool, started: str | None, at: datetime
+) -> tuple[str, str, str] | None:
+    """Condition, reason and message of the end, None while there is none."""
+    completions, deadline = spec.get("completions"), spec.get("activeDeadlineSeconds")
+    if failed > spec.get("backoffLimit", 6):
+        return "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+    if (
+        started is not None
+        and not spec.get("suspend")
+        and deadline is not None
+        and clock.since(started, at) >= deadline
+    ):
+        return "Failed", "DeadlineExceeded", "Job was active longer than specified deadline"
+    enough = succeeded >= completions if completions is not None else bool(succeeded) and not active
+    return ("Complete", "CompletionsReached", "Reached expected number of succeeded pods") if enough else None
+
+
+def _announced(conditions: Mapping[str, Object]) -> tuple[str, str, str] | None:
+    """A verdict that stands already, whatever its pods do while they stop."""
+    for type_, announcement in ANNOUNCED.items():
+        known = conditions.get(announcement)
+        if known is not None and known["status"] == "True":
+            return type_, known["reason"], known["message"]
+    return None
+
+
+def _put(conditions: dict[str, Object], type_: str, status: str, reason: str, message: str, at: datetime) -> None:
+    if conditions.get(type_, {}).get("status") == status:
+        return
+    moment = clock.stamp(at)
+    conditions[type_] = {
+        "type": type_, "status": status, "reason": reason, "message": message,
+        "lastProbeTime": moment, "lastTransitionTime": moment,
+    }  # fmt: skip
 
 
 class Jobs:
@@ -127,15 +179,25 @@ class Jobs:
                 await self._client.delete(POD, metadata["name"], metadata["namespace"], uid=metadata["uid"])
             except NotFound:
                 self._expected.forget(key)
-        status = {name: value for name, value in step.status.items() if value}
+        status = {name: value for name, value in step.status.items() if value or name in SHOWN_WITHOUT}
         if status != (job.get("status") or {}):
             self._jobs.accept(await self._client.replace({**job, "status": status}, "status"))
             for condition in status.get("conditions") or ():
                 if condition not in ((job.get("status") or {}).get("conditions") or ()):
-                    kind = "Normal" if condition["type"] == "Complete" else "Warning"
-                    reason = "Completed" if kind == "Normal" else condition["reason"]
-                    self._events.event(job, kind, reason, condition["message"])
+                    self._tell(job, condition)
         return step.again
+
+    def _tell(self, job: Object, condition: Mapping[str, Any]) -> None:
+        told = {
+            ("Complete", "True"): ("Normal", "Completed"),
+            ("Failed", "True"): ("Warning", condition["reason"]),
+            ("Suspended", "True"): ("Normal", "Suspended"),
+            ("Suspended", "False"): ("Normal", "Resumed"),
+        }
+        found = told.get((condition["type"], condition["status"]))
+        if found is not None:
+            kind, reason = found
+            self._events.event(job, kind, reason, condition["message"])
 
     async def _create(self, key: Key, job: Object) -> None:
         pod = podlib.from_template(job["spec"]["template"], job, job["metadata"]["name"])

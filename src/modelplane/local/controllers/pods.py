@@ -42,6 +42,11 @@ def is_active(pod: Object) -> bool:
     return phase(pod) not in ("Succeeded", "Failed") and not pod["metadata"].get("deletionTimestamp")
 
 
+def is_stopping(pod: Object) -> bool:
+    """Being deleted, and not finished yet."""
+    return bool(pod["metadata"].get("deletionTimestamp")) and phase(pod) not in ("Succeeded", "Failed")
+
+
 def ready_since(pod: Object) -> str | None:
     """When the pod became Ready; None while it is not."""
     for condition in (pod.get("status") or {}).get("conditions") or ():

@@ -50,6 +50,7 @@ def count(replica_set: Object, pods: Sequence[Object], at: datetime, failure: Ob
         "fullyLabeledReplicas": sum(matches({"matchLabels": labels}, pod["metadata"].get("labels")) for pod in active),
         "readyReplicas": sum(seconds is not None for seconds in until),
         "availableReplicas": sum(seconds == 0 for seconds in until),
+        "terminatingReplicas": sum(podlib.is_stopping(pod) for pod in pods),
         "observedGeneration": replica_set["metadata"].get("generation", 0),
     }
     if failure is not None:

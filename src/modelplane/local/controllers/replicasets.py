@@ -25,6 +25,8 @@ from modelplane.local.work import Work
 
 log = logging.getLogger(__name__)
 
+SHOWN_WITHOUT = ("replicas", "terminatingReplicas", "observedGeneration")
+"""Fields of a status that are written when they are zero too."""
 PATIENCE = 300.0
 """Seconds after which an expected change that never showed is given up."""
 
@@ -134,9 +136,7 @@ class ReplicaSets:
             failure = await self._scale(key, found, pods)
         counted = count(found, pods, clock.now(), failure)
         status = found.get("status") or {}
-        fresh = {
-            name: value for name, value in counted.status.items() if value or name in ("replicas", "observedGeneration")
-        }
+        fresh = {name: value for name, value in counted.status.items() if value or name in SHOWN_WITHOUT}
         if status != fresh:
             written = await self._client.replace({**found, "status": fresh}, "status")
             self._sets.accept(written)

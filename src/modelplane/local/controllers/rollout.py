@@ -1,4 +1,4 @@
-"""The Deployment decision: from a deployment and its ReplicaSets to sizes, a new set, and the status. Pure.
+"""The Deployment decision: from a deployment and its ReplicaSets to sizes, a new set, and what is to go. Pure.
 
 The steps and figures are those of Kubernetes' deployment controller: proportional scaling, surge and unavailability bounds,
 unhealthy old pods first, progress deadline by the last progress seen.
@@ -9,11 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Final
 
 from modelplane.api.meta import Object
-from modelplane.local import clock
 from modelplane.local.controllers import pods as podlib
 from modelplane.local.controllers.owners import controlled
 
@@ -21,6 +19,9 @@ HASH: Final = "pod-template-hash"
 REVISION: Final = "deployment.kubernetes.io/revision"
 DESIRED: Final = "deployment.kubernetes.io/desired-replicas"
 MAXIMUM: Final = "deployment.kubernetes.io/max-replicas"
+HISTORY: Final = "deployment.kubernetes.io/revision-history"
+LONGEST_HISTORY: Final = 2000
+"""Characters."""
 NO_DEADLINE: Final = 2_147_483_647
 
 
@@ -50,6 +51,8 @@ class Plan:
     """ReplicaSet name to new size."""
     annotations: dict[str, dict[str, str]] = field(default_factory=dict)
     """ReplicaSet name to annotations that have to change."""
+    min_ready: dict[str, int] = field(default_factory=dict)
+    """ReplicaSet name to minReadySeconds, where they have to change."""
     delete: list[str] = field(default_factory=list)
     revision: str = ""
     again: float | None = None
@@ -110,12 +113,15 @@ def plan(deployment: Object, sets: Sequence[Object], pods: Sequence[Object]) -> 
     paused = bool(deployment["spec"].get("paused"))
     if _scaled(sets, limits) or paused:
         _scale(result, deployment, current, old, limits)
-        _annotate(result, current, old, limits)
+        _annotate(result, deployment, current, old, limits, sized=True)
+        if paused:
+            result.delete = _history(deployment, old)
         return result
     recreate = (deployment["spec"].get("strategy") or {}).get("type") == "Recreate"
     if recreate and any(_size(s) for s in old):
         for each in old:
             _resize(result, each, 0)
+        _annotate(result, deployment, current, old, limits)
         return result
     if recreate and any(_is_old(pod, current) and podlib.phase(pod) not in ("Succeeded", "Failed") for pod in pods):
         return result
@@ -126,8 +132,8 @@ def plan(deployment: Object, sets: Sequence[Object], pods: Sequence[Object]) -> 
         _resize(result, current, limits.replicas)
     elif not _grow(result, current, old, limits):
         _shrink(result, current, old, limits)
-    _annotate(result, current, old, limits)
-    if current is not None and _complete(deployment, [*old, current], current, limits):
+    _annotate(result, deployment, current, old, limits)
+    if current is not None and complete(deployment, [*old, current], current, limits):
         result.delete = _history(deployment, old)
     return result
 
@@ -148,7 +154,7 @@ def _scale(result: Plan, deployment: Object, current: Object | None, old: Sequen
         if only is not None:
             _resize(result, only, limits.replicas)
         return
-    if current is not None and _status(current, "availableReplicas") == _size(current) == limits.replicas:
+    if current is not None and counted(current, "availableReplicas") == _size(current) == limits.replicas:
         for each in old:
             _resize(result, each, 0)
         return
@@ -198,16 +204,16 @@ def _grow(result: Plan, current: Object, old: Sequence[Object], limits: Bounds) 
 def _shrink(result: Plan, current: Object, old: Sequence[Object], limits: Bounds) -> None:
     """Size old sets down: first pods that are not available anyway, then as many as availability allows."""
     total = sum(_size(s) for s in old) + _size(current)
-    starting = _size(current) - _status(current, "availableReplicas")
+    starting = _size(current) - counted(current, "availableReplicas")
     allowed = total - limits.fewest_available - starting
     sizes = {s["metadata"]["name"]: _size(s) for s in old}
     for each in old:
         name = each["metadata"]["name"]
-        broken = max(0, min(sizes[name] - _status(each, "availableReplicas"), allowed))
+        broken = max(0, min(sizes[name] - counted(each, "availableReplicas"), allowed))
         sizes[name] -= broken
         allowed -= broken
-    available = sum(min(sizes[s["metadata"]["name"]], _status(s, "availableReplicas")) for s in old)
-    spare = min(available + _status(current, "availableReplicas") - limits.fewest_available, allowed)
+    available = sum(min(sizes[s["metadata"]["name"]], counted(s, "availableReplicas")) for s in old)
+    spare = min(available + counted(current, "availableReplicas") - limits.fewest_available, allowed)
     for each in old:
         name = each["metadata"]["name"]
         fewer = max(0, min(sizes[name], spare))
@@ -222,24 +228,48 @@ def _resize(result: Plan, replica_set: Object, size: int) -> None:
         result.sizes[replica_set["metadata"]["name"]] = size
 
 
-def _annotate(result: Plan, current: Object | None, old: Sequence[Object], limits: Bounds) -> None:
+def _annotate(
+    result: Plan,
+    deployment: Object,
+    current: Object | None,
+    old: Sequence[Object],
+    limits: Bounds,
+    *,
+    sized: bool = False,
+) -> None:
+    """Sets say for which size of the deployment they were sized last, when that is done (``sized``: all of them now); the current
+    one has the deployment's own annotations and its minReadySeconds besides, and remembers revisions that it had before."""
     for each in [*old, *([current] if current else ())]:
         name = each["metadata"]["name"]
         have = each["metadata"].get("annotations") or {}
         wanted = {}
-        if result.sizes.get(name, _size(each)):
+        if name in result.sizes or (sized and _size(each)):
             wanted = {DESIRED: str(limits.replicas), MAXIMUM: str(limits.most)}
-        if each is current:
-            wanted[REVISION] = result.revision
+        if current is not None and name == current["metadata"]["name"]:
+            wanted |= _carried(deployment) | _revised(have, result.revision)
+            ready = int(deployment["spec"].get("minReadySeconds", 0))
+            if ready != each["spec"].get("minReadySeconds", 0):
+                result.min_ready[name] = ready
         changed = {key: value for key, value in wanted.items() if have.get(key) != value}
         if changed:
             result.annotations[name] = changed
 
 
+def _revised(have: Mapping[str, str], revision: str) -> dict[str, str]:
+    """The revision, and the one before it at the end of the history; what would make that too long falls out in front."""
+    before = have.get(REVISION, "")
+    if before == revision or not before.isdigit():
+        return {REVISION: revision}
+    history = [*filter(None, have.get(HISTORY, "").split(",")), before]
+    while len(",".join(history)) > LONGEST_HISTORY:
+        del history[0]
+    return {REVISION: revision, HISTORY: ",".join(history)}
+
+
 def _history(deployment: Object, old: Sequence[Object]) -> list[str]:
     limit = deployment["spec"].get("revisionHistoryLimit", 10)
     idle = [
-        s for s in old if not _size(s) and not _status(s, "replicas") and not s["metadata"].get("deletionTimestamp")
+        s for s in old if not _size(s) and not counted(s, "replicas") and not s["metadata"].get("deletionTimestamp")
     ]
     idle.sort(key=_revision_of)
     return [s["metadata"]["name"] for s in idle[: max(0, len(idle) - limit)]]
@@ -265,7 +295,7 @@ def _new_set(deployment: Object, size: int, revision: str, limits: Bounds) -> Ob
     template["metadata"] = {**(template.get("metadata") or {}), "labels": labels}
     selector = dict(spec["selector"])
     selector["matchLabels"] = {**(selector.get("matchLabels") or {}), HASH: mark}
-    carried = {k: v for k, v in (metadata.get("annotations") or {}).items() if k not in _NOT_CARRIED}
+    carried = _carried(deployment)
     return {
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",
@@ -285,7 +315,20 @@ def _new_set(deployment: Object, size: int, revision: str, limits: Bounds) -> Ob
     }
 
 
-_NOT_CARRIED: Final = ("kubectl.kubernetes.io/last-applied-configuration", REVISION, DESIRED, MAXIMUM)
+_NOT_CARRIED: Final = (
+    "kubectl.kubernetes.io/last-applied-configuration",
+    "deprecated.deployment.rollback.to",
+    REVISION,
+    HISTORY,
+    DESIRED,
+    MAXIMUM,
+)
+
+
+def _carried(deployment: Object) -> dict[str, str]:
+    """Annotations that the current set has from its deployment."""
+    annotations = deployment["metadata"].get("annotations") or {}
+    return {key: value for key, value in annotations.items() if key not in _NOT_CARRIED}
 
 
 def _is_old(pod: Object, current: Object | None) -> bool:
@@ -299,129 +342,13 @@ def _size(replica_set: Object) -> int:
     return int(replica_set["spec"].get("replicas", 1))
 
 
-def _status(replica_set: Object, name: str) -> int:
+def counted(replica_set: Object, name: str) -> int:
+    """A number of the set's status."""
     return int((replica_set.get("status") or {}).get(name) or 0)
 
 
-# --- status ----------------------------------------------------------------------------------------------------------
-
-
-def _complete(deployment: Object, sets: Sequence[Object], current: Object, limits: Bounds) -> bool:
+def complete(deployment: Object, sets: Sequence[Object], current: Object, limits: Bounds) -> bool:
     return (
-        _status(current, "replicas") == limits.replicas == sum(_status(s, "replicas") for s in sets)
-        and sum(_status(s, "availableReplicas") for s in sets) >= limits.replicas
+        counted(current, "replicas") == limits.replicas == sum(counted(s, "replicas") for s in sets)
+        and sum(counted(s, "availableReplicas") for s in sets) >= limits.replicas
     )
-
-
-def status(deployment: Object, sets: Sequence[Object], at: datetime) -> tuple[Object, float | None]:
-    """The deployment's status, and seconds until the progress deadline has to be looked at again."""
-    current, old = split(deployment, sets)
-    everything = [*old, *([current] if current else ())]
-    limits = bounds(deployment)
-    before = deployment.get("status") or {}
-    total = sum(_status(s, "replicas") for s in everything)
-    available = sum(_status(s, "availableReplicas") for s in everything)
-    now: Object = {
-        "observedGeneration": deployment["metadata"].get("generation", 0),
-        "replicas": total,
-        "updatedReplicas": _status(current, "replicas") if current else 0,
-        "readyReplicas": sum(_status(s, "readyReplicas") for s in everything),
-        "availableReplicas": available,
-        "unavailableReplicas": max(0, max(limits.replicas, total) - available),
-    }
-    if before.get("collisionCount"):
-        now["collisionCount"] = before["collisionCount"]
-    conditions = {c["type"]: c for c in before.get("conditions") or ()}
-    enough = available >= limits.fewest_available
-    _put(
-        conditions,
-        at,
-        "Available",
-        "True" if enough else "False",
-        "MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable",
-        f"Deployment {'has' if enough else 'does not have'} minimum availability.",
-    )
-    again = _progress(deployment, current, everything, now, conditions, at, limits)
-    failure = next((c for s in everything for c in (s.get("status") or {}).get("conditions") or ()), None)
-    conditions.pop("ReplicaFailure", None)
-    if failure is not None and failure["type"] == "ReplicaFailure" and failure["status"] == "True":
-        conditions["ReplicaFailure"] = {**failure, "lastUpdateTime": failure.get("lastTransitionTime")}
-    now["conditions"] = list(conditions.values())
-    return {key: value for key, value in now.items() if value or key == "observedGeneration"}, again
-
-
-def _progress(
-    deployment: Object,
-    current: Object | None,
-    sets: Sequence[Object],
-    now: Object,
-    conditions: dict[str, Object],
-    at: datetime,
-    limits: Bounds,
-) -> float | None:
-    deadline = deployment["spec"].get("progressDeadlineSeconds", 600)
-    if deadline == NO_DEADLINE:
-        conditions.pop("Progressing", None)
-        return None
-    if deployment["spec"].get("paused"):
-        _put(conditions, at, "Progressing", "Unknown", "DeploymentPaused", "Deployment is paused")
-        return None
-    name = current["metadata"]["name"] if current else ""
-    known: Mapping[str, Any] = conditions.get("Progressing") or {}
-    before = deployment.get("status") or {}
-    if known.get("reason") == "DeploymentPaused":
-        known = {}
-    if current is not None and _complete(deployment, sets, current, limits):
-        text = f'ReplicaSet "{name}" has successfully progressed.'
-        _put(conditions, at, "Progressing", "True", "NewReplicaSetAvailable", text)
-        return None
-    moved = (
-        now["updatedReplicas"] > before.get("updatedReplicas", 0)
-        or now["replicas"] - now["updatedReplicas"] < before.get("replicas", 0) - before.get("updatedReplicas", 0)
-        or now["readyReplicas"] > before.get("readyReplicas", 0)
-        or now["availableReplicas"] > before.get("availableReplicas", 0)
-    )
-    if current is None:
-        return None
-    if f'"{name}"' not in str(known.get("message", "")):
-        fresh = "observedGeneration" not in (current.get("status") or {})
-        reason, text = ("NewReplicaSetCreated", "Created new") if fresh else ("FoundNewReplicaSet", "Found new")
-        _put(conditions, at, "Progressing", "True", reason, f'{text} replica set "{name}"', renew=True)
-        return float(deadline)
-    if moved:
-        text = f'ReplicaSet "{name}" is progressing.'
-        _put(conditions, at, "Progressing", "True", "ReplicaSetUpdated", text, renew=True)
-        return float(deadline)
-    if known.get("reason") in ("NewReplicaSetAvailable", "ProgressDeadlineExceeded"):
-        return None
-    spent = clock.since(known.get("lastUpdateTime"), at)
-    if spent >= deadline:
-        text = f'ReplicaSet "{name}" has timed out progressing.'
-        _put(conditions, at, "Progressing", "False", "ProgressDeadlineExceeded", text)
-        return None
-    return float(deadline - spent)
-
-
-def _put(
-    conditions: dict[str, Object],
-    at: datetime,
-    type_: str,
-    status_: str,
-    reason: str,
-    message: str,
-    *,
-    renew: bool = False,
-) -> None:
-    known = conditions.get(type_)
-    if known is not None and (known["status"], known["reason"]) == (status_, reason) and not renew:
-        return
-    moment = clock.stamp(at)
-    kept = known.get("lastTransitionTime") if known is not None and known["status"] == status_ else None
-    conditions[type_] = {
-        "type": type_,
-        "status": status_,
-        "reason": reason,
-        "message": message,
-        "lastUpdateTime": moment,
-        "lastTransitionTime": kept or moment,
-    }

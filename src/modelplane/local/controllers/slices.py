@@ -13,6 +13,7 @@ from modelplane.local.controllers.owners import controlled
 SERVICE_NAME: Final = "kubernetes.io/service-name"
 MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
 CONTROLLER: Final = "endpointslice-controller.k8s.io"
+ZONE: Final = "topology.kubernetes.io/zone"
 HEADLESS: Final = "service.kubernetes.io/headless"
 MOST: Final = 100
 """Endpoints per slice, Kubernetes' default."""
@@ -25,15 +26,18 @@ def selects(service: Object, pod: Object) -> bool:
     return bool(selector) and all(labels.get(key) == value for key, value in selector.items())
 
 
-def desired(service: Object, pods: Iterable[Object]) -> list[Object]:
-    """Slices without names, in a stable order. A service whose pods have no address yet has one empty slice."""
+def desired(service: Object, pods: Iterable[Object], zones: Mapping[str, str]) -> list[Object]:
+    """Slices without names, in a stable order. A service whose pods have no address yet has one empty slice.
+
+    `zones` are the nodes' where they have one.
+    """
     groups: dict[tuple[str, tuple[tuple[str, int | None, str, str], ...]], list[Object]] = {}
     for pod in sorted(pods, key=lambda p: str(p["metadata"]["name"])):
         address = (pod.get("status") or {}).get("podIP")
         if not address or podlib.phase(pod) in ("Succeeded", "Failed"):
             continue
         family = "IPv6" if ipaddress.ip_address(address).version == 6 else "IPv4"
-        groups.setdefault((family, _ports(service, pod)), []).append(_endpoint(service, pod, address))
+        groups.setdefault((family, _ports(service, pod)), []).append(_endpoint(service, pod, address, zones))
     if not groups:
         families = service["spec"].get("ipFamilies") or ["IPv4"]
         groups[(families[0], ())] = []
@@ -75,7 +79,7 @@ def _slice(
     }
 
 
-def _endpoint(service: Object, pod: Object, address: str) -> Object:
+def _endpoint(service: Object, pod: Object, address: str, zones: Mapping[str, str]) -> Object:
     metadata, spec = pod["metadata"], pod["spec"]
     terminating = bool(metadata.get("deletionTimestamp"))
     serving = podlib.is_ready(pod)
@@ -92,6 +96,8 @@ def _endpoint(service: Object, pod: Object, address: str) -> Object:
     }
     if spec.get("nodeName"):
         endpoint["nodeName"] = spec["nodeName"]
+        if spec["nodeName"] in zones:
+            endpoint["zone"] = zones[spec["nodeName"]]
     if spec.get("hostname") and spec.get("subdomain") == service["metadata"]["name"]:
         endpoint["hostname"] = spec["hostname"]
     return endpoint
@@ -117,6 +123,12 @@ def _target(port: Mapping[str, Any], pod: Object) -> int | None:
             if offered.get("name") == target and same_protocol:
                 return int(offered["containerPort"])
     return None
+
+
+def zone(node: Object | None) -> str | None:
+    """The zone that a node says it is in."""
+    labels: Mapping[str, str] = (node or {}).get("metadata", {}).get("labels") or {}
+    return labels.get(ZONE)
 
 
 def same(have: Object, want: Object) -> bool:
