@@ -31,6 +31,7 @@ CRDS: Final = Path(modelplane.api.__file__).parent / "crds"
 DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 KIND: Final = "/apis/modelplane.ai/v1alpha1/modelservices"
 OBJECTS: Final = 10_000
+PAGE: Final = Path(__file__).parents[1] / "docs" / "embedded-server.md"
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ class Line:
     target: float = 1.0
 
     def ratio(self, ours: float, theirs: float) -> float:
-        return ours / theirs if self.more_is_better else theirs / ours
+        """A time below one hundredth of its unit, or before what it is counted from, counts as that."""
+        return ours / theirs if self.more_is_better else max(theirs, 0.01) / max(ours, 0.01)
 
 
 LINES: Final = {
@@ -51,8 +53,9 @@ LINES: Final = {
     "applies": Line("durable applies of a custom kind, 64 clients", "per second", True, 3.0),
     "create p50": Line("create, 64 clients, p50", "ms"),
     "create p99": Line("create, 64 clients, p99", "ms"),
-    "fan-out p50": Line("write to the last of 100 watchers, p50", "ms"),
-    "fan-out p99": Line("write to the last of 100 watchers, p99", "ms"),
+    "fan-out p50": Line("from a write to the last of 100 watchers, p50", "ms"),
+    "fan-out p99": Line("from a write to the last of 100 watchers, p99", "ms"),
+    "fan-out after": Line("from its answer to the last of 100 watchers, p50", "ms"),
     "list": Line("list of 10,000 objects, p50", "ms"),
     "start": Line("start to ready, new directory", "s"),
     "memory at rest": Line("memory after start", "MB"),
@@ -148,6 +151,7 @@ def measure(session: Session, subject: Subject, number: int, scale: float) -> No
         seen = run("watch", 100 * scale, prefix="seen", clients=100)
         session.note("fan-out p50", subject, seen["last_from_write"]["p50_ms"], protocol)
         session.note("fan-out p99", subject, seen["last_from_write"]["p99_ms"], protocol)
+        session.note("fan-out after", subject, seen["last_from_answer"]["p50_ms"], protocol)
         print(
             f"turn {number}, {subject.name}, {protocol}: {made['per_second']:,.0f} creates/s, "
             f"{used / made['count'] * 1e6:,.0f} µs of CPU each; list {listed['latency']['p50_ms']:.0f} ms; "
@@ -160,6 +164,7 @@ def report(session: Session, ours: Subject, theirs: Subject) -> int:
     """Print the table, write the results; 1 when a target is missed."""
     facts: dict[str, object] = {}
     rows: list[tuple[str, float]] = []
+    table = [f"| what | {ours.name} | {theirs.name} | times better |", "| --- | --- | --- | --- |"]
     missed: list[str] = []
     print(f"\n{'':<46} {ours.name:>12} {theirs.name:>22} {'ratio':>7}")
     for name, line in LINES.items():
@@ -176,12 +181,25 @@ def report(session: Session, ours: Subject, theirs: Subject) -> int:
             "values": {ours.name: _rounded(my_values), theirs.name: _rounded(other_values)},
         }
         rows.append((line.title, ratio))
+        table.append(f"| {line.title} | {_figure(mine)} {line.unit} | {_figure(other)} {line.unit} | {ratio:.1f} |")
         if ratio < line.target:
             missed.append(f"{line.title}: {ratio:.2f} times better, target {line.target:g}")
     results.write("server", "Embedded server and etcd + kube-apiserver", "see each", {}, facts, picture=svg(rows))
+    publish("\n".join(table))
     for each in missed:
         print(f"missed: {each}")
     return 1 if missed else 0
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def publish(table: str) -> None:
+    """Put the table into the page of the embedded server, so that it always says what was last measured."""
+    start, end = "<!-- make bench-server -->\n", "\n<!-- end of make bench-server -->"
+    before, _, rest = PAGE.read_text().partition(start)
+    PAGE.write_text(before + start + table + end + rest.partition(end)[2])
 
 
 def _rounded(values: Sequence[float]) -> list[float]:

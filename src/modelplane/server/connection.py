@@ -30,6 +30,8 @@ from modelplane.server.request import MAX_BODY
 LOG: Final = logging.getLogger(__name__)
 IDLE_SECONDS: Final = 120.0
 GRACE_SECONDS: Final = 1.0
+LONG: Final = 1 << 16
+"""From here on a copy of a body costs more than a write of its own."""
 _PHRASES: Final = {status.value: status.phrase for status in http.HTTPStatus}
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _BROKEN: Final = b"Invalid HTTP request received."
@@ -165,7 +167,12 @@ class Connection(asyncio.Protocol):
             if isinstance(found, Stream):
                 await self._stream(found, exchange, extra)
             else:
-                self.write(_whole(found, extra) + (found.body if exchange.method != "HEAD" else b""))
+                head, body = _whole(found, extra), found.body if exchange.method != "HEAD" else b""
+                if len(body) < LONG:
+                    self.write(head + body)
+                else:
+                    self.write(head)
+                    self.write(body)
                 await self.ready()
             if not keep_alive:
                 self._closing = True

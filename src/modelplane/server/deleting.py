@@ -235,7 +235,7 @@ async def delete_collection(call: Call) -> Answer:
     """DELETE of everything that the selectors choose; answers with what was there."""
     options = options_of(call)
     selection = Selection(call)
-    chosen = [e for e in call.backend.store.scan(storage(call.type), call.namespace) if selection.matches(e)]
+    chosen = selection.of_now()
     await asyncio.gather(*(_remove_one(call, entry, options) for entry in chosen))
     seen = [view(call.type, entry) for entry in chosen]  # as they were, as a real API server answers
     revision = str(call.backend.store.revision)

@@ -12,7 +12,7 @@ from modelplane.server import refusals, views
 from modelplane.server.call import Answer, Call, rendered, storage, view, view_bytes
 from modelplane.server.objects import encode, field_of, labels_of
 from modelplane.server.selectors import FieldSelector, LabelSelector, parse_fields, parse_labels
-from modelplane.server.store import Compacted, Entry
+from modelplane.server.store import Compacted, Entry, Key
 
 ALWAYS_SELECTABLE: Final = frozenset({"metadata.name", "metadata.namespace"})
 EXPIRED: Final = (
@@ -62,7 +62,21 @@ class Selection:
             if self.fields.terms and pinned != call.name:
                 raise refusals.bad_request("fieldSelector metadata.name doesn't match requested name")
             self.fields = FieldSelector((("metadata.name", call.name, True),))
+        self.by_key = not self.labels.requirements and all(
+            name in ALWAYS_SELECTABLE for name, _, _ in self.fields.terms
+        )
+        """Whether the verdict on an object is the same for as long as it lives."""
         self.everything = not self.labels.requirements and not self.fields.terms
+
+    def of_now(self) -> list[Entry]:
+        """The entries of now that match, in their order; one whose name is pinned is looked up."""
+        store, resource, namespace = self._call.backend.store, storage(self._call.type), self._call.namespace
+        name = self.fields.pinned("metadata.name")
+        if name and (namespace or not self._call.type.namespaced):
+            found = store.get(Key(resource, namespace, name))
+            return [found] if found is not None and self.matches(found) else []
+        entries = store.scan(resource, namespace)
+        return entries if self.everything else [entry for entry in entries if self.matches(entry)]
 
     def matches(self, entry: Entry) -> bool:
         if self.everything:
@@ -71,7 +85,7 @@ class Selection:
             return False
         if not self.fields.terms:
             return True
-        if all(name in ALWAYS_SELECTABLE for name, _, _ in self.fields.terms):
+        if self.by_key or all(name in ALWAYS_SELECTABLE for name, _, _ in self.fields.terms):
             known = {"metadata.name": entry.key.name, "metadata.namespace": entry.key.namespace}
             return self.fields.matches(known.__getitem__)
         obj = view(self._call.type, entry)
@@ -116,10 +130,13 @@ def list_(call: Call) -> Answer:
         raise refusals.invalid_field("ListOptions", "meta.k8s.io", "", "sendInitialEvents", why, "FieldValueForbidden")
     selection = Selection(call)
     limit = call.request.query.number("limit") or 0
-    entries, revision, consistent = _entries(call)
+    past, revision, consistent = _past(call)
     remaining = 0
     token = ""
-    chosen = entries if selection.everything else [entry for entry in entries if selection.matches(entry)]
+    if past is None:
+        chosen = selection.of_now()
+    else:
+        chosen = past if selection.everything else [entry for entry in past if selection.matches(entry)]
     if limit and len(chosen) > limit:
         remaining = len(chosen) - limit
         chosen = chosen[:limit]
@@ -138,16 +155,25 @@ def list_(call: Call) -> Answer:
         kind = {"kind": "PartialObjectMetadataList", "apiVersion": f"meta.k8s.io/{call.media.version}"}
         return rendered(call.media, encode({**kind, "metadata": metadata, "items": items}))
     head = {"kind": list_kind(call), "apiVersion": call.type.gvk.api_version, "metadata": metadata}
-    bodies = b",".join([view_bytes(call.type, entry) for entry in chosen])
-    return rendered(call.media, encode(head)[:-1] + b',"items":[' + bodies + b"]}")
+    if call.type.storage_version:
+        bodies = [entry.body for entry in chosen]
+    else:
+        bodies = [view_bytes(call.type, entry) for entry in chosen]
+    if not bodies:
+        return rendered(call.media, encode(head)[:-1] + b',"items":[]}')
+    # One copy of everything: the first and the last piece carry what is around the items.
+    bodies[0] = encode(head)[:-1] + b',"items":[' + bodies[0]
+    bodies[-1] += b"]}"
+    return rendered(call.media, b",".join(bodies))
 
 
 def list_kind(call: Call) -> str:
     return call.type.list_kind or f"{call.type.gvk.kind}List"
 
 
-def _entries(call: Call) -> tuple[list[Entry], int, bool]:
-    """The entries to page through, their revision, and whether later pages can be of the same revision."""
+def _past(call: Call) -> tuple[list[Entry] | None, int, bool]:
+    """The entries of an earlier revision (None: it is about those of now), the revision, and whether later pages can be
+    of the same one."""
     store, query = call.backend.store, call.request.query
     resource = storage(call.type)
     match = query.get("resourceVersionMatch")
@@ -186,4 +212,4 @@ def _entries(call: Call) -> tuple[list[Entry], int, bool]:
             return store.scan_at(resource, call.namespace, asked), asked, True
         except Compacted:
             raise refusals.expired(f"The resourceVersion for the provided list is too old: {asked}") from None
-    return store.scan(resource, call.namespace), store.revision, True
+    return None, store.revision, True

@@ -16,14 +16,18 @@ import logging
 import queue
 import sqlite3
 import threading
-from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator
-from enum import IntEnum
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from modelplane.errors import ModelplaneError, PermanentError
+from modelplane.server.entries import Change, Draft, Entry, Event, Key
+from modelplane.server.shelf import Shelf
+
+__all__ = [
+    "Change", "Compacted", "Draft", "Entry", "Event", "Key", "KeyExists", "StaleRevision", "Store", "StoreInUse", "Subscription",
+]  # fmt: skip
 
 BATCH: Final = 256
 LOG_EVENTS: Final = 4096
@@ -84,52 +88,6 @@ class StoreInUse(PermanentError):
 
 class StoreDamaged(PermanentError):
     """The files of the data directory are not what a store left there."""
-
-
-class Key(NamedTuple):
-    """Where a body lives; the namespace of a cluster-wide resource is empty."""
-
-    resource: str
-    namespace: str
-    name: str
-
-
-class Draft(NamedTuple):
-    """A body without its revision; the writer puts the decimal revision between the two parts."""
-
-    head: bytes
-    tail: bytes
-
-
-class Entry:
-    """One stored body at one revision. ``memo`` is room for whatever a reader derives from the body once."""
-
-    __slots__ = ("body", "key", "memo", "revision")
-
-    def __init__(self, key: Key, body: bytes, revision: int) -> None:
-        self.key = key
-        self.body = body
-        self.revision = revision
-        self.memo: object = None
-
-
-class Change(IntEnum):
-    """What happened to a key."""
-
-    ADDED = 0
-    MODIFIED = 1
-    DELETED = 2
-
-
-class Event:
-    """One change. ``previous`` is None for an addition, or when the log no longer knows the earlier body."""
-
-    __slots__ = ("change", "entry", "previous")
-
-    def __init__(self, change: Change, entry: Entry, previous: Entry | None) -> None:
-        self.change = change
-        self.entry = entry
-        self.previous = previous
 
 
 class _Write(NamedTuple):
@@ -197,21 +155,6 @@ class Subscription:
         self._store._subscriptions.get(self._resource, set()).discard(self)
 
 
-class _Shelf:
-    """The live entries of one resource, with their sorted keys made when first asked for."""
-
-    __slots__ = ("entries", "order")
-
-    def __init__(self) -> None:
-        self.entries: dict[Key, Entry] = {}
-        self.order: list[Key] | None = None
-
-    def sorted_keys(self) -> list[Key]:
-        if self.order is None:
-            self.order = sorted(self.entries)
-        return self.order
-
-
 class Store:
     """Open with `Store.open`, inside a running event loop; close before the loop ends."""
 
@@ -225,7 +168,7 @@ class Store:
             raise StoreInUse(
                 f"{directory} is in use by another API server; stop it or choose another --data-dir"
             ) from error
-        self._shelves: dict[str, _Shelf] = {}
+        self._shelves: dict[str, Shelf] = {}
         self._subscriptions: dict[str, set[Subscription]] = {}
         self._listeners: dict[str, list[Callable[[Event], None]]] = {}
         self._log: deque[Event] = deque()
@@ -245,7 +188,7 @@ class Store:
                 "else stop here and put back a copy of store.db, store.db-wal and store.db-shm, or move the three away to "
                 "start with nothing"
             ) from error
-        self._heads = {key: e.revision for shelf in self._shelves.values() for key, e in shelf.entries.items()}
+        self._heads = {e.key: e.revision for shelf in self._shelves.values() for e in shelf.all()}
         self._next = self.revision + 1
         self._queue: queue.SimpleQueue[_Write | None] = queue.SimpleQueue()
         self._writer = threading.Thread(target=self._write_forever, name="store-writer", daemon=True)
@@ -262,7 +205,7 @@ class Store:
             "SELECT resource, namespace, name, revision, body FROM objects"
         ):
             key = Key(resource, namespace, name)
-            self._shelf(resource).entries[key] = Entry(key, body, revision)
+            self._shelf(resource).put(Entry(key, body, revision))
         ((oldest, newest),) = self._database.execute("SELECT min(revision), max(revision) FROM changes")
         self.revision = newest or 0
         self._floor = (oldest or 1) - 1
@@ -271,38 +214,37 @@ class Store:
             "SELECT revision, resource, namespace, name, change, body FROM changes ORDER BY revision"
         ):
             key = Key(resource, namespace, name)
-            live = self._shelf(resource).entries.get(key)
+            live = self._shelf(resource).get(key)
             entry = live if live is not None and live.revision == revision else Entry(key, body, revision)
             self._remember(Event(Change(change), entry, last.get(key)))
             last[key] = entry
 
-    def _shelf(self, resource: str) -> _Shelf:
+    def _shelf(self, resource: str) -> Shelf:
         shelf = self._shelves.get(resource)
         if shelf is None:
-            shelf = self._shelves[resource] = _Shelf()
+            shelf = self._shelves[resource] = Shelf()
         return shelf
 
     # Reading, on the event loop.
 
     def get(self, key: Key) -> Entry | None:
         shelf = self._shelves.get(key.resource)
-        return None if shelf is None else shelf.entries.get(key)
+        return None if shelf is None else shelf.get(key)
 
     def scan(self, resource: str, namespace: str = "") -> list[Entry]:
         """Every entry of a resource, or of one namespace of it, ordered by namespace and name."""
         shelf = self._shelves.get(resource)
         if shelf is None:
             return []
-        entries = shelf.entries
-        return [entries[key] for key in _within(shelf.sorted_keys(), resource, namespace)]
+        return shelf.within(namespace) if namespace else shelf.all()
 
     def count(self, resource: str) -> int:
         shelf = self._shelves.get(resource)
-        return 0 if shelf is None else len(shelf.entries)
+        return 0 if shelf is None else len(shelf)
 
     def resources(self) -> list[str]:
         """The resources that have entries."""
-        return [resource for resource, shelf in self._shelves.items() if shelf.entries]
+        return [resource for resource, shelf in self._shelves.items() if len(shelf)]
 
     def scan_at(self, resource: str, namespace: str, revision: int) -> list[Entry]:
         """The same as `scan` at a past revision, by undoing the changes since. Raises Compacted."""
@@ -452,14 +394,7 @@ class Store:
 
     def _publish(self, change: Change, entry: Entry) -> None:
         shelf = self._shelf(entry.key.resource)
-        previous = shelf.entries.get(entry.key)
-        if change is Change.DELETED:
-            del shelf.entries[entry.key]
-            shelf.order = None
-        else:
-            shelf.entries[entry.key] = entry
-            if previous is None:
-                shelf.order = None
+        previous = shelf.take(entry.key) if change is Change.DELETED else shelf.put(entry)
         self.revision = entry.revision
         event = Event(change, entry, previous)
         self._remember(event)
@@ -479,14 +414,3 @@ class Store:
             self._log_bytes -= len(dropped.entry.body)
             self._floor = max(self._floor, dropped.entry.revision)
         # The oldest event needs no earlier body: nobody can read at a revision before it.
-
-
-def _within(keys: list[Key], resource: str, namespace: str) -> Iterator[Key]:
-    if not namespace:
-        yield from keys
-        return
-    start = bisect_right(keys, Key(resource, namespace, ""))
-    for index in range(start, len(keys)):
-        if keys[index].namespace != namespace:
-            return
-        yield keys[index]

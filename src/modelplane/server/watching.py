@@ -52,7 +52,7 @@ def watch(call: Call) -> Stream:
         subscription = store.subscribe(resource)
         refusal = refusals.expired(f"too old resource version: {since} ({store.revision})")
     if from_now:
-        initial = [entry for entry in store.scan(resource, call.namespace) if selection.matches(entry)]
+        initial = selection.of_now()
     marked = from_now and watch_list and bookmarks
     stream = _Stream(call, selection, subscription, deadline, bookmarks, initial, refusal, marked)
     return Stream(stream.run, _stream_type(call))
@@ -168,6 +168,8 @@ class _Stream:
         if self._selection.everything:
             return self._event(event.change, entry)
         matches = self._selection.matches(entry)
+        if self._selection.by_key:
+            return self._event(event.change, entry) if matches else b""
         if event.change is Change.ADDED:
             return self._event(Change.ADDED, entry) if matches else b""
         matched = self._selection.matches(event.previous) if event.previous is not None else True
