@@ -190,9 +190,14 @@ def fleet(tmp_path_factory: pytest.TempPathFactory, binaries: Path | None) -> It
 @pytest.fixture(scope="module")
 def two_regions(fleet: Fleet) -> Fleet:
     """The example, applied and serving."""
+    serve_example(fleet)
+    return fleet
+
+
+def serve_example(fleet: Fleet) -> None:
+    """Apply it and wait; the namespace too, where an earlier module took it away."""
     if "NotFound" in fleet.kubectl("get", "namespace", "ml-team", check=False):
         fleet.kubectl("create", "namespace", "ml-team")
     fleet.kubectl("apply", "-f", str(EXAMPLE))
     fleet.kubectl("wait", "--for=condition=Ready", "modeldeployment/mock-demo", "-n", "ml-team", "--timeout=60s")
     fleet.kubectl("wait", "--for=condition=Ready", "modelservice/mock", "-n", "ml-team", "--timeout=60s")
-    return fleet

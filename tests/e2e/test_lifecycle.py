@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -15,30 +16,39 @@ import pytest
 
 from modelplane import processes
 from modelplane.local.layout import Layout
-from tests.e2e.conftest import EXAMPLE, Fleet
+from tests.e2e.conftest import Fleet, serve_example
 from tests.e2e.traffic import answering_pods
 
 
-def test_state_survives_down_and_up_and_purge_removes_it(tmp_path: Path, binaries: Path | None) -> None:
-    fleet = Fleet(tmp_path / "state", binaries)
+@pytest.fixture
+def lasting(request: pytest.FixtureRequest, tmp_path: Path, binaries: Path | None) -> Iterator[Fleet]:
+    """A fleet to be stopped: one of its own, but on real Kubernetes that of the session, since another takes a minute."""
+    if binaries is not None:
+        yield request.getfixturevalue("fleet")
+        return
+    fleet = Fleet(tmp_path / "state", None)
     fleet.layout.root.mkdir()
     try:
         started = fleet.up()
         assert f"export KUBECONFIG={fleet.layout.kubeconfig}" in started
-        assert "already runs" in fleet.up(check=False)
-        fleet.kubectl("apply", "-f", str(EXAMPLE))
-        fleet.kubectl("wait", "--for=condition=Ready", "modelservice/mock", "-n", "ml-team", "--timeout=60s")
-        address = fleet.get("modelservice", "mock", "-n", "ml-team")["status"]["address"]
-        uid = fleet.get("modeldeployment", "mock-demo", "-n", "ml-team")["metadata"]["uid"]
-        fleet.modelplane("down")
-        assert not fleet.sessions()
-        fleet.up()
-        assert fleet.get("modeldeployment", "mock-demo", "-n", "ml-team")["metadata"]["uid"] == uid
-        fleet.kubectl("wait", "--for=condition=Ready", "modeldeployment/mock-demo", "-n", "ml-team", "--timeout=60s")
-        fleet.until("an answer at the same address", lambda: _answers(address))
+        yield fleet
     finally:
         fleet.modelplane("down", "--purge")
-    assert not fleet.layout.root.exists()
+    assert not fleet.layout.root.exists(), "--purge removes the state"
+
+
+def test_state_survives_down_and_up(lasting: Fleet) -> None:
+    fleet = lasting
+    assert "already runs" in fleet.up(check=False)
+    serve_example(fleet)
+    address = fleet.get("modelservice", "mock", "-n", "ml-team")["status"]["address"]
+    uid = fleet.get("modeldeployment", "mock-demo", "-n", "ml-team")["metadata"]["uid"]
+    fleet.modelplane("down")
+    assert not fleet.sessions()
+    fleet.up()
+    assert fleet.get("modeldeployment", "mock-demo", "-n", "ml-team")["metadata"]["uid"] == uid
+    fleet.kubectl("wait", "--for=condition=Ready", "modeldeployment/mock-demo", "-n", "ml-team", "--timeout=60s")
+    fleet.until("an answer at the same address", lambda: _answers(address))
 
 
 def _answers(address: str) -> bool:
@@ -51,8 +61,9 @@ def _answers(address: str) -> bool:
 @pytest.mark.parametrize("when", ["while starting", "when up"])
 def test_ctrl_c_leaves_no_process_and_no_port(tmp_path: Path, binaries: Path | None, when: str) -> None:
     layout = Layout(tmp_path / "state")
+    real = [] if binaries is None else ["--kubernetes", str(binaries)]
     with subprocess.Popen(
-        [sys.executable, "-m", "modelplane", "up", "--data-dir", str(layout.root), *_real(binaries)],
+        [sys.executable, "-m", "modelplane", "up", "--data-dir", str(layout.root), *real],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -76,16 +87,13 @@ def test_ctrl_c_leaves_no_process_and_no_port(tmp_path: Path, binaries: Path | N
                 assert probe.connect_ex(("127.0.0.1", port)) != 0, f"port {port} is still open"
 
 
-def _real(binaries: Path | None) -> list[str]:
-    return [] if binaries is None else ["--kubernetes", str(binaries)]
-
-
 def test_the_demo_runs_twice_and_reports_what_it_took(tmp_path: Path, binaries: Path | None) -> None:
-    # On real Kubernetes once, since it is slow: there the other run is that of tests/kubernetes/test_fleet.py.
-    for _ in range(2 if binaries is None else 1):
+    if binaries is not None:
+        pytest.skip("tests/kubernetes/test_fleet.py runs the demo on real Kubernetes, and compares what it tells")
+    for _ in range(2):
         began = time.monotonic()
         done = subprocess.run(
-            [sys.executable, "-m", "modelplane", "demo", *_real(binaries)],
+            [sys.executable, "-m", "modelplane", "demo"],
             capture_output=True,
             text=True,
             timeout=110,

@@ -105,11 +105,15 @@ def _three(words: tuple[str, ...]) -> tuple[str, str, str]:
 
 
 @pytest.mark.timeout(400)
-def test_the_demo_tells_the_same_story_on_real_kubernetes(binaries: Path) -> None:
+def test_the_demo_tells_the_same_story_on_real_kubernetes(
+    binaries: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     busy = os.getloadavg()[0] > 2 * (os.cpu_count() or 1)
     said = modelplane("demo", "--kubernetes", str(binaries))
     real, ours = Story.of(said), Story.of(modelplane("demo"))
     assert real == ours
+    assert list(tmp_path.glob("modelplane-demo-*")) == [], "it cleans up after itself"
     assert real.replicas == {("mock-demo-be445", "gpu-eu-west"), ("mock-demo-49b71", "gpu-us-east")}
     assert real.answered == {name for name, _ in real.replicas}
     assert real.in_turn
@@ -143,6 +147,7 @@ def _fleet(binaries: Path) -> Iterator[Fleet]:
             yield fleet
         finally:
             fleet.modelplane("down", "--purge")
+        assert not fleet.root.exists()
 
 
 @pytest.mark.timeout(400)
