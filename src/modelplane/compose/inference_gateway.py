@@ -86,7 +86,6 @@ def deletion_order(xr: Object) -> Sequence[After]:
         After("gateway", "metallb-l2"),
         After("metallb-l2", "metallb-pool"),
         After("metallb-pool", "metallb"),
-        After("metallb", "namespace-metallb"),
     )
 
 
@@ -164,7 +163,8 @@ def _metallb(pool: str) -> list[Child]:
         "metallb-pool": manifest(IP_ADDRESS_POOL, FRONT_DOOR, METALLB_NAMESPACE, spec={"addresses": [pool]}),
         "metallb-l2": manifest(L2_ADVERTISEMENT, FRONT_DOOR, METALLB_NAMESPACE, spec={"ipAddressPools": [FRONT_DOOR]}),
     }
-    return [Child(key=key, manifest=body) for key, body in bodies.items()]
+    # What a person installed in the namespace, and serves others too, outlives the front door.
+    return [Child(key=key, manifest=body, retain=key == "namespace-metallb") for key, body in bodies.items()]
 
 
 def _notes(traefik: Traefik, host: Host) -> tuple[Event, ...]:
