@@ -134,6 +134,22 @@ async def test_nothing_is_written_by_one_that_is_not_sure_to_lead(
     await client.delete(CONFIG_MAP, "written", "ml-team")
 
 
+async def test_a_write_is_asked_about_again_when_its_body_goes_out(client: Client, control: Path) -> None:
+    asked: list[int] = []
+
+    def guard() -> None:
+        asked.append(1)
+        if len(asked) > 1:
+            raise LeaseLost("it was paused in between")
+
+    note = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "between", "namespace": "ml-team"}}
+    async with Client(Kubeconfig.load(control / "admin.kubeconfig"), guard=guard) as guarded:
+        with pytest.raises(LeaseLost, match="in between"):
+            await guarded.create(note)
+    with pytest.raises(NotFound):
+        await client.get(CONFIG_MAP, "between", "ml-team")
+
+
 async def test_a_touched_or_deleted_lease_is_renewed_all_the_same(
     candidate: Callable[[str], Election], client: Client, eventually: Eventually
 ) -> None:

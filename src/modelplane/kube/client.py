@@ -17,12 +17,13 @@ from typing import Final, Self, TypeAlias
 import aiohttp
 import msgspec
 import orjson
+from aiohttp.abc import AbstractStreamWriter
 from aiohttp.connector import Connection
 from yarl import URL
 
 from modelplane import __version__
 from modelplane.api.meta import GVK, Object, Resource
-from modelplane.errors import ApiError, Gone, NotFound, Unauthorized, Unreachable
+from modelplane.errors import ApiError, Gone, ModelplaneError, NotFound, Unauthorized, Unreachable
 from modelplane.kube.kubeconfig import Kubeconfig
 from modelplane.kube.resources import KNOWN
 from modelplane.kube.status import error_of, error_of_event
@@ -393,13 +394,26 @@ class Client:
 
 
 def _guarded(guard: Guard) -> type[aiohttp.ClientRequest]:
-    """Requests that ask when their connection is there and nothing is sent yet: opening one may take any time."""
+    """Requests that ask when their connection is there and nothing is sent yet: opening one may take any time. They ask again
+    where the body goes out with the headers, which is in a task of its own."""
 
     class Guarded(aiohttp.ClientRequest):
         async def send(self, conn: Connection) -> aiohttp.ClientResponse:
             if self.method != "GET":
                 guard()
             return await super().send(conn)
+
+        async def write_bytes(
+            self, writer: AbstractStreamWriter, conn: Connection, content_length: int | None = None
+        ) -> None:
+            try:
+                guard()
+            except ModelplaneError as error:
+                # Whoever waits for the answer gets it, and the connection is not used again.
+                if conn.protocol is not None:
+                    conn.protocol.set_exception(error)
+                return
+            await super().write_bytes(writer, conn, content_length)
 
     return Guarded
 
