@@ -21,6 +21,7 @@ import yaml
 from modelplane.api.meta import GVK, Object, condition_of
 from modelplane.errors import ApiError, NotFound
 from modelplane.kube import Client, Kubeconfig
+from modelplane.local.bootstrap import RECORDING
 
 pytest.importorskip("uvloop", reason="the embedded API server needs the extra `local`")
 
@@ -86,7 +87,7 @@ async def _prepare(control: Path, east: Path, operator: Path) -> None:
     async with Client(Kubeconfig.load(control)) as client:
         for name in ("modelplane-system", "ml-team"):
             await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        for document in yaml.safe_load_all(RBAC.read_text()):
+        for document in (*yaml.safe_load_all(RBAC.read_text()), *RECORDING):
             await client.apply(document)
         token = await client.request(
             "POST",

@@ -119,6 +119,21 @@ def test_the_rights_on_the_page_are_those_of_the_role() -> None:
     assert told == granted
 
 
+OF_KUBERNETES = {"cannot create resource", "cannot set blockOwnerDeletion"}
+"""Words of API servers; tests/kubernetes/test_operator.py meets them."""
+
+
+def test_what_the_runbook_quotes_is_said_by_the_code() -> None:
+    source = "".join(path.read_text() for path in (ROOT / "src/modelplane").rglob("*.py"))
+    quoted = [
+        word
+        for cell in first_cells(page("docs/operating.md"), "When it does not work")
+        for word in re.findall(r"`([^`]+)`", cell)
+    ]
+    assert len(quoted) > 8
+    assert [words for words in quoted if words not in source and words not in OF_KUBERNETES] == []
+
+
 def test_every_field_that_a_kubeconfig_secret_may_not_have_is_named() -> None:
     text = page("docs/operating.md")
     for field in (*kubeconfig._UNSAFE_USER, *kubeconfig._UNSAFE_CLUSTER):

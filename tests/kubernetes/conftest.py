@@ -6,9 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.kubernetes import namespace
 from tests.kubernetes.binaries import WITHOUT, folder
 from tests.kubernetes.pair import Pair, running_pair
 from tests.kubernetes.tally import close, counted
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    namespace.register(config)
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,25 @@ TOKEN_SECONDS: Final = 365 * 24 * 3600
 """The operator's token is made anew at every start, so it only has to outlive one."""
 
 
+RECORDER: Final = "modelplane-local-charts"
+RECORDING: Final[tuple[Object, ...]] = (
+    {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": RECORDER},
+        "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "patch", "delete"]}],
+    },
+    {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": RECORDER},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": RECORDER},
+        "subjects": [{"kind": "ServiceAccount", "name": OPERATOR, "namespace": SYSTEM_NAMESPACE}],
+    },
+)
+"""What a local operator may beside the rules of every other: it records charts as Helm would, in Secrets."""
+
+
 async def namespaces(client: Client, fleet: Fleet) -> None:
     for name in (SYSTEM_NAMESPACE, *fleet.namespaces):
         await client.apply(
@@ -31,8 +50,9 @@ async def namespaces(client: Client, fleet: Fleet) -> None:
 
 
 async def operator_identity(client: Client, admin: Path, rules: Path, into: Path) -> None:
-    """Apply the operator's service account and rules, and write a kubeconfig that holds a token of it and nothing more."""
-    for document in yaml.safe_load_all(rules.read_text()):
+    """Apply the operator's service account and rules, with those of the recorder of charts, and write a kubeconfig that holds a
+    token of it and nothing more."""
+    for document in (*yaml.safe_load_all(rules.read_text()), *RECORDING):
         if document:
             await client.apply(document, field_manager=FIELD_MANAGER)
     answer = await client.request(

@@ -1,0 +1,616 @@
+"""The operator as the chart runs it, with its rights and no others, on a real control plane whose audit log is the judge."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import modelplane.api
+from modelplane.api.meta import Object, condition_of
+from modelplane.kube.kubeconfig import Kubeconfig
+from modelplane.local.kubernetes import ControlPlane
+from tests.kubernetes import namespace
+from tests.kubernetes.binaries import WITHOUT, folder
+from tests.kubernetes.binaries import helm as helm_binary
+from tests.kubernetes.endpoint import Endpoint
+from tests.kubernetes.installed import ACCOUNT, CHART, ROOT, SYSTEM, Kubelet, Running, audit_flags, audited, helm
+from tests.kubernetes.plane import running_plane
+
+pytestmark = [pytest.mark.namespace, pytest.mark.timeout(300)]
+
+CLUSTERS = ("gpu-eu-west", "gpu-us-east")
+FOREIGN = ("gateway-api", "metallb")
+EXAMPLE = ROOT / "examples" / "two-regions"
+OURS = "/apis/modelplane.ai/v1alpha1"
+STACKS = f"/apis/infrastructure.modelplane.ai/v1alpha1/namespaces/{SYSTEM}/servingstacks"
+TEAM = f"{OURS}/namespaces/ml-team"
+JSON = {"Content-Type": "application/json"}
+
+
+def until(condition: Callable[[], object], within: float = 60.0) -> Any:
+    """The first true value."""
+    deadline = time.monotonic() + within
+    while not (seen := condition()):
+        assert time.monotonic() < deadline, f"still {seen!r} after {within:g} s"
+        time.sleep(0.05)
+    return seen
+
+
+@dataclass
+class Site:
+    """A control cluster with the chart installed, and two simulated inference clusters."""
+
+    plane: ControlPlane
+    real: Endpoint
+    kubelet: Kubelet
+    audit: Path
+    helm: Path
+    clusters: dict[str, Path] = field(default_factory=dict)
+
+    def get(self, path: str) -> Any:
+        """The object, or None."""
+        answer = self.real.send("GET", path)
+        return answer.body if answer.status == 200 else None
+
+    def items(self, path: str) -> list[Object]:
+        found = self.get(path)
+        return found["items"] if found else []
+
+    def apply(self, document: Object, expect: int = 0) -> Any:
+        """Server-side apply by a person."""
+        plural = {"InferenceClass": "inferenceclasses"}.get(document["kind"], document["kind"].lower() + "s")
+        where = document["metadata"].get("namespace")
+        group = f"/apis/{document['apiVersion']}" if "/" in document["apiVersion"] else f"/api/{document['apiVersion']}"
+        path = f"{group}{f'/namespaces/{where}' if where else ''}/{plural}/{document['metadata']['name']}"
+        answer = self.real.send(
+            "PATCH",
+            f"{path}?fieldManager=a-person&force=true&fieldValidation=Strict",
+            json.dumps(document).encode(),
+            {"Content-Type": "application/apply-patch+yaml"},
+        )
+        assert answer.status == expect if expect else answer.status < 300, answer.body["message"]
+        return answer.body
+
+    def put(self, path: str, body: Object) -> None:
+        answer = self.real.send("PUT", path, json.dumps(body).encode(), JSON)
+        assert answer.status == 200, answer.body
+
+    def delete(self, path: str) -> None:
+        answer = self.real.send("DELETE", path)
+        assert answer.status in (200, 202), answer.body
+
+    def pod(self, running: Running) -> Object:
+        return next(pod for pod in self.kubelet.pods() if pod["metadata"]["name"] == running.pod)
+
+    def leader(self) -> Running | None:
+        return next((one for one in self.kubelet.running if one.process.poll() is None and one.leading), None)
+
+
+def documents(name: str) -> list[Object]:
+    return list(yaml.safe_load_all((EXAMPLE / f"{name}.yaml").read_text()))
+
+
+def true(obj: Object | None, kind: str) -> bool:
+    condition = condition_of(obj, kind) if obj else None
+    return condition is not None and condition.status == "True"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    binaries, helm_at = folder(), helm_binary()
+    if binaries is None or helm_at is None:
+        pytest.skip(WITHOUT)
+    if why := namespace.possible():
+        pytest.skip(why)
+    root = tmp_path_factory.mktemp("site")
+    with ExitStack() as stack:
+
+        def start(name: str, *arguments: str) -> None:
+            log = stack.enter_context((root / f"{name}.log").open("wb"))
+            process = subprocess.Popen([sys.executable, "-m", "modelplane", *arguments], stdout=log, stderr=log)
+            stack.callback(process.wait)
+            stack.callback(process.terminate)
+
+        kubeconfigs = {name: root / name / "admin.kubeconfig" for name in CLUSTERS}
+        for name in CLUSTERS:
+            start(name, "cluster", "--data-dir", str(root / name), "--name", name)
+        audit = root / "audit"
+        flags = {"apiserver": audit_flags(audit)}
+        plane = stack.enter_context(running_plane(binaries, root / "control", "controller_manager", flags=flags))
+        real = Endpoint(plane.kubeconfig, {})
+        stack.callback(real.close)
+        for name in FOREIGN:
+            for definition in yaml.safe_load_all(
+                (Path(modelplane.api.__file__).parent / f"foreign/{name}.yaml").read_text()
+            ):
+                path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+                assert real.send("POST", path, json.dumps(definition).encode(), JSON).status == 201
+        helm(
+            helm_at, plane.kubeconfig, "install", "modelplane", str(CHART), "--namespace", SYSTEM, "--create-namespace"
+        )
+        server = Kubeconfig.load(plane.kubeconfig).server.removeprefix("https://").split(":")
+        kubelet = Kubelet(real, (server[0], int(server[1])), root / "pods")
+        stack.callback(kubelet.end)
+        found = Site(plane, real, kubelet, audit, helm_at, kubeconfigs)
+        found.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml-team"}})
+        until(lambda: len(kubelet.pods()) == 2)
+        until(lambda: all(path.exists() for path in kubeconfigs.values()))
+        gateway = [f"--cluster={name}={path}" for name, path in kubeconfigs.items()]
+        start("gateway", "gateway", "--data-dir", str(root / "gateway"), "--control", str(plane.kubeconfig),
+              "--address", "10.244.0.1", *gateway)  # fmt: skip
+        first, second = kubelet.pods()
+        kubelet.run(first)
+        until(found.leader)
+        kubelet.run(second)
+        yield found
+
+
+def register(site: Site) -> None:
+    """What a platform team does: a Secret per cluster, and the example's objects."""
+    for name, kubeconfig in site.clusters.items():
+        data = base64.b64encode(kubeconfig.read_bytes()).decode()
+        metadata = {"name": f"{name.removeprefix('gpu-')}-kubeconfig", "namespace": SYSTEM}
+        site.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"kubeconfig": data}})
+    for name in ("10-inference-gateway", "20-inference-class", "30-inference-clusters"):
+        for document in documents(name):
+            site.apply(document)
+
+
+def asked(site: Site) -> dict[str, str]:
+    """The commands that events ask for, by release and place."""
+    events = [*site.items(f"/api/v1/namespaces/{SYSTEM}/events"), *site.items("/api/v1/namespaces/default/events")]
+    lines = [event["message"] for event in events if event["reason"] == "ChartMissing"]
+    return {line: line.partition(": ")[2] for line in lines}
+
+
+def install_charts(site: Site, folder: Path) -> None:
+    """Run each command as it is said, with an empty chart of that name and version in the place of the real one."""
+
+    def run(line: str) -> None:
+        where = line.partition(": ")[0].removeprefix("run on ")
+        words = shlex.split(asked_for[line])
+        name = words[4].rpartition("/")[2]
+        chart = folder / where.replace(" ", "-") / name
+        chart.mkdir(parents=True)
+        version = words[words.index("--version") + 1]
+        (chart / "Chart.yaml").write_text(yaml.safe_dump({"apiVersion": "v2", "name": name, "version": version}))
+        if "--repo" in words:
+            del words[words.index("--repo") : words.index("--repo") + 2]
+        kubeconfig = site.clusters.get(where, site.plane.kubeconfig)
+        helm(site.helm, kubeconfig, *words[1:4], str(chart), *words[5:])
+
+    asked_for = until(lambda: found if len(found := asked(site)) == 18 else None)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(run, asked_for))
+
+
+GROUPS = {
+    "": "/api/v1",
+    "discovery.k8s.io": "/apis/discovery.k8s.io/v1",
+    "gateway.networking.k8s.io": "/apis/gateway.networking.k8s.io/v1",
+    "metallb.io": "/apis/metallb.io/v1beta1",
+    "modelplane.ai": OURS,
+    "infrastructure.modelplane.ai": "/apis/infrastructure.modelplane.ai/v1alpha1",
+}
+MADE = (
+    *((group, plural) for group, plural in (("", "services"), ("discovery.k8s.io", "endpointslices"))),
+    *(("gateway.networking.k8s.io", plural) for plural in ("gateways", "gatewayclasses", "httproutes")),
+    *(("metallb.io", plural) for plural in ("ipaddresspools", "l2advertisements")),
+    *(("modelplane.ai", plural) for plural in ("modelreplicas", "modelendpoints")),
+    ("infrastructure.modelplane.ai", "servingstacks"),
+)
+"""What the operator makes on the control cluster, namespaces apart."""
+
+
+def made(site: Site) -> dict[str, Object]:
+    """Everything there that belongs to an object of ours, by place and UID."""
+    found = {}
+    for group, plural in MADE:
+        for obj in site.items(f"{GROUPS[group]}/{plural}"):
+            owners = obj["metadata"].get("ownerReferences") or ()
+            if any(owner["apiVersion"].endswith("modelplane.ai/v1alpha1") for owner in owners):
+                metadata = obj["metadata"]
+                found[f"{plural}.{group} {metadata.get('namespace', '')}/{metadata['name']} {metadata['uid']}"] = obj
+    return found
+
+
+def deploy(site: Site, replicas: int = 2) -> None:
+    """The example's deployment, whose container reads a Secret and a ConfigMap, and its service."""
+    for kind, data in (("Secret", base64.b64encode(b"s").decode()), ("ConfigMap", "c")):
+        metadata = {"name": "settings", "namespace": "ml-team"}
+        site.apply({"apiVersion": "v1", "kind": kind, "metadata": metadata, "data": {"key": data}})
+    [deployment] = documents("40-model-deployment")
+    deployment["spec"]["replicas"] = replicas
+    [member] = deployment["spec"]["template"]["spec"]["engines"][0]["members"]
+    [container] = member["template"]["spec"]["containers"]
+    container["env"] = [
+        {"name": "SECRET", "valueFrom": {"secretKeyRef": {"name": "settings", "key": "key"}}},
+        {"name": "SETTING", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "key"}}},
+    ]
+    site.apply(deployment)
+    for document in documents("50-model-service"):
+        site.apply(document)
+
+
+def external(name: str, url: str = "http://192.0.2.7/v1") -> Object:
+    """An endpoint outside of the fleet."""
+    metadata = {"name": name, "namespace": "ml-team"}
+    return {"apiVersion": "modelplane.ai/v1alpha1", "kind": "ModelEndpoint", "metadata": metadata, "spec": {"url": url}}
+
+
+def slice_of(site: Site, endpoint: str) -> str:
+    """The address type of the slice of an endpoint, empty while there is none."""
+    for one in site.items("/apis/discovery.k8s.io/v1/namespaces/ml-team/endpointslices"):
+        if one["metadata"]["ownerReferences"][0]["name"] == endpoint:
+            return str(one["addressType"])
+    return ""
+
+
+def nowhere(replicas: int) -> Object:
+    """A deployment for which there is no cluster."""
+    [deployment] = documents("40-model-deployment")
+    deployment["metadata"]["name"] = "nowhere"
+    deployment["spec"]["replicas"] = replicas
+    deployment["spec"]["template"]["spec"]["clusterSelector"] = {"matchLabels": {"modelplane.ai/region": "nowhere"}}
+    deployment["spec"]["template"]["spec"]["modelCacheRef"] = {"name": "deepseek-r1"}
+    return deployment
+
+
+def said(site: Site, path: str, kind: str) -> str:
+    """The message of a condition of an object of the team."""
+    condition = condition_of(site.get(f"{TEAM}/{path}") or {}, kind)
+    return condition.message if condition else ""
+
+
+def answered(site: Site) -> str:
+    """What the front door answers."""
+    address = site.get(f"{TEAM}/modelservices/mock")["status"]["address"]
+    host = address.removeprefix("http://").partition("/")[0]
+    connection = http.client.HTTPConnection(host, timeout=10)
+    try:
+        connection.request("GET", f"/{address.removeprefix('http://').partition('/')[2].rstrip('/')}/v1/models")
+        return connection.getresponse().read().decode()
+    finally:
+        connection.close()
+
+
+@dataclass
+class Life:
+    """What happened from an empty control plane to answered requests and back."""
+
+    site: Site
+    owners: set[str]
+    """Plurals of the kinds that own something on the control cluster."""
+    answer: str
+
+
+@pytest.fixture(scope="module")
+def life(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Life:
+    """Everything that an operator ever does, once."""
+    register(site)
+    install_charts(site, tmp_path_factory.mktemp("charts"))
+    for name in CLUSTERS:
+        until(lambda name=name: true(site.get(f"{OURS}/inferenceclusters/{name}"), "Ready"))  # type: ignore[misc]
+    deploy(site)
+    for path in ("caches/hugging-face", "metrics/vllm"):
+        for document in yaml.safe_load_all((ROOT / f"examples/{path}.yaml").read_text()):
+            site.apply(document)
+    until(lambda: true(site.get(f"{TEAM}/modeldeployments/mock-demo"), "Ready"))
+    until(lambda: true(site.get(f"{TEAM}/modelservices/mock"), "Ready"))
+    answer = answered(site)
+    owners = {
+        owner["kind"].lower() + ("es" if owner["kind"].endswith("s") else "s")
+        for obj in made(site).values()
+        for owner in obj["metadata"]["ownerReferences"]
+        if owner.get("blockOwnerDeletion")
+    }
+    # A deployment that never has a place: it asks for a cache, and says the same again.
+    for replicas in (1, 2, 1):
+        site.apply(nowhere(replicas))
+        until(
+            lambda replicas=replicas: (
+                f"of {replicas} replicas" in said(site, "modeldeployments/nowhere", "ReplicasScheduled")
+            )
+        )  # type: ignore[misc]
+    events = "/api/v1/namespaces/ml-team/events"
+    until(
+        lambda: any(
+            event["involvedObject"]["name"] == "nowhere" and event["count"] == 2 for event in site.items(events)
+        )
+    )
+    # An endpoint of a person, whose slice has to be made again when it is an address instead of a name.
+    for url in ("http://models.example.com/v1", "http://192.0.2.7/v1"):
+        site.apply(external("elsewhere", url))
+        until(lambda url=url: slice_of(site, "elsewhere") == ("FQDN" if "example.com" in url else "IPv4"))  # type: ignore[misc]
+    deploy(site, replicas=1)
+    until(lambda: len(site.items(f"{TEAM}/modelreplicas")) == 1)
+    for path in (
+        f"{TEAM}/modelservices/mock",
+        f"{TEAM}/modelendpoints/elsewhere",
+        f"{TEAM}/modeldeployments/mock-demo",
+        f"{TEAM}/modeldeployments/nowhere",
+    ):
+        site.delete(path)
+    until(lambda: not site.items(f"{TEAM}/modelreplicas") and not site.get(f"{TEAM}/modeldeployments/mock-demo"))
+    for name in CLUSTERS:
+        site.delete(f"{OURS}/inferenceclusters/{name}")
+    site.delete(f"{OURS}/inferencegateways/default")
+    until(lambda: not site.items(f"{OURS}/inferenceclusters") and not site.items(f"{OURS}/inferencegateways"))
+    until(lambda: not made(site))
+    return Life(site, owners, answer)
+
+
+def test_everything_happens_and_nothing_is_forbidden(life: Life) -> None:
+    assert json.loads(life.answer)["data"][0]["id"]
+    refused = [
+        (event["verb"], event["requestURI"], event["responseStatus"])
+        for event in audited(life.site.audit)
+        if event["annotations"]["authorization.k8s.io/decision"] == "forbid" or event["responseStatus"]["code"] == 403
+    ]
+    assert refused == []
+
+
+@dataclass(frozen=True, order=True)
+class Right:
+    """One thing that may be done: the smallest part that could be taken out of a role."""
+
+    group: str
+    resource: str
+    verb: str
+    name: str = ""
+    namespace: str = ""
+
+    @property
+    def rule(self) -> Object:
+        rule: Object = {"apiGroups": [self.group], "resources": [self.resource], "verbs": [self.verb]}
+        return {**rule, "resourceNames": [self.name]} if self.name else rule
+
+    def attributes(self) -> Object:
+        """For an access review."""
+        resource, _, subresource = self.resource.partition("/")
+        asked = {"group": self.group, "resource": resource, "verb": self.verb, "subresource": subresource}
+        return {**asked, "name": self.name, "namespace": self.namespace or "ml-team"}
+
+
+def granted() -> set[Right]:
+    """Every right of the chart's roles."""
+    documents = yaml.safe_load_all((CHART / "templates/generated/rbac.yaml").read_text())
+    return {
+        Right(group, resource, verb, name, document["metadata"].get("namespace", ""))
+        for document in documents
+        for rule in document.get("rules", ())
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        for name in rule.get("resourceNames", ("",))
+    }
+
+
+def used(life: Life) -> set[Right]:
+    """What the audit log shows, and what each of that needs beside it."""
+    found = set()
+    for event in audited(life.site.audit):
+        asked = event.get("objectRef")
+        if asked is None or event["user"]["username"] != ACCOUNT:
+            continue
+        group, verb = asked.get("apiGroup", ""), event["verb"]
+        resource = "/".join(filter(None, (asked["resource"], asked.get("subresource"))))
+        named = (group, resource) in (("", "namespaces"), ("coordination.k8s.io", "leases")) and verb != "create"
+        name = asked.get("name", "") if named else ""
+        where = SYSTEM if resource == "leases" else ""
+        found.add(Right(group, resource, verb, name, where))
+        if verb == "patch" and event["responseStatus"]["code"] == 201:
+            found.add(Right(group, resource, "create", "", where))
+        if verb == "watch":
+            # Of a server that streams no lists (tests/kube: a refused streamed list is asked for as a list).
+            found.add(Right(group, resource, "list", name, where))
+    return found | {Right("modelplane.ai", f"{plural}/finalizers", "update") for plural in life.owners}
+
+
+def test_the_rights_are_those_that_were_used_and_no_others(life: Life) -> None:
+    assert sorted(used(life) - granted()) == [], "used without a rule of its own"
+    assert sorted(granted() - used(life)) == [], "never used: exercise it in `life`, or take it out"
+
+
+def test_each_right_is_missed_where_it_is_taken_out(life: Life) -> None:
+    """Of each right there is a user who has all but that one, and is refused exactly what the operator did with it."""
+    site, rights = life.site, sorted(granted())
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+
+    def post(path: str, body: Object) -> Object:
+        answer = site.real.send("POST", path, json.dumps(body).encode(), JSON)
+        assert answer.status == 201, answer.body
+        return dict(answer.body)
+
+    def allowed(user: str, right: Right) -> bool:
+        spec = {"user": user, "resourceAttributes": right.attributes()}
+        asked = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+        return bool(post("/apis/authorization.k8s.io/v1/subjectaccessreviews", asked)["status"]["allowed"])
+
+    for number in range(len(rights) + 1):
+        name = f"without-{number}"
+        rules = [right.rule for at, right in enumerate(rights) if at != number]
+        post(f"{rbac}/clusterroles", {"kind": "ClusterRole", "metadata": {"name": name}, "rules": rules})
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+        subjects = [{"kind": "User", "name": name, "apiGroup": "rbac.authorization.k8s.io"}]
+        post(f"{rbac}/clusterrolebindings", {"metadata": {"name": name}, "roleRef": role, "subjects": subjects})
+    whole = f"without-{len(rights)}"
+    until(lambda: allowed(whole, rights[0]))
+    assert [right for right in rights if not allowed(whole, right)] == []
+    missed = []
+    for number, right in enumerate(rights):
+        other = rights[number - 1]
+        until(lambda number=number, other=other: allowed(f"without-{number}", other))  # type: ignore[misc]
+        if allowed(f"without-{number}", right):
+            missed.append(right)
+    assert missed == [], "these can be had by another rule as well"
+
+
+@pytest.mark.parametrize(
+    ("right", "words"),
+    [
+        pytest.param(
+            Right("discovery.k8s.io", "endpointslices", "create"),
+            'cannot create resource "endpointslices"',
+            id="create",
+        ),
+        pytest.param(
+            Right("modelplane.ai", "modelendpoints/finalizers", "update"),
+            "cannot set blockOwnerDeletion",
+            id="finalizers",
+        ),
+    ],
+)
+def test_the_object_says_which_right_is_missing_and_goes_on_when_it_is_there(
+    life: Life, right: Right, words: str
+) -> None:
+    site = life.site
+    path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/modelplane-operator"
+    role = site.get(path)
+    less = {**role, "rules": [one.rule for one in sorted(granted()) if one != right and not one.namespace]}
+    endpoint = f"{TEAM}/modelendpoints/short"
+    try:
+        del less["metadata"]["resourceVersion"]
+        site.put(path, less)
+        site.apply(external("short"))
+        seen = until(lambda: condition_of(site.get(endpoint) or {}, "Synced") or None)
+        seen = until(lambda: c if (c := condition_of(site.get(endpoint), "Synced")) and c.status == "False" else None)
+        assert words in seen.message
+        assert seen.reason == "ReconcileError"
+    finally:
+        site.put(path, {**less, "rules": role["rules"]})
+    until(lambda: true(site.get(endpoint), "Ready"))
+    site.delete(endpoint)
+
+
+@dataclass
+class Fleet:
+    """The example's fleet again, with every object that the operator made for it."""
+
+    site: Site
+    objects: set[str]
+
+
+@pytest.fixture(scope="module")
+def fleet(life: Life) -> Fleet:
+    site = life.site
+    register(site)
+    deploy(site)
+    until(lambda: true(site.get(f"{TEAM}/modeldeployments/mock-demo"), "Ready"))
+    until(lambda: true(site.get(f"{TEAM}/modelservices/mock"), "Ready"))
+    until(lambda: true(site.get(f"{OURS}/inferencegateways/default"), "Ready"))
+    return Fleet(site, set(made(site)))
+
+
+def lease(site: Site) -> Object:
+    return dict(site.get(f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/modelplane-operator")["spec"])
+
+
+def seconds(micro_time: str) -> float:
+    return datetime.fromisoformat(micro_time.replace("Z", "+00:00")).timestamp()
+
+
+def another(site: Site, than: Running) -> Running:
+    """The operator that leads now, which is another one."""
+    return until(lambda: one if (one := site.leader()) is not None and one is not than else None, within=40)  # type: ignore[no-any-return]
+
+
+def ordered(fleet: Fleet, *names: str) -> None:
+    """Endpoints that a person asks for while hands change; each is carried out, once, and nothing else changes."""
+    site = fleet.site
+    for name in names:
+        until(lambda name=name: true(site.get(f"{TEAM}/modelendpoints/{name}"), "Ready"))  # type: ignore[misc]
+    now = made(site)
+    of_names = {
+        place
+        for place, obj in now.items()
+        if any(owner["name"] in names for owner in obj["metadata"]["ownerReferences"])
+    }
+    assert len(of_names) == 2 * len(names), "a service and a slice each"
+    assert (set(now) - of_names) ^ fleet.objects == set(), "nothing twice, nothing lost, nothing made again"
+    for name in names:
+        site.delete(f"{TEAM}/modelendpoints/{name}")
+    unchanged(fleet)
+
+
+def unchanged(fleet: Fleet, within: float = 60.0) -> None:
+    """Wait until there is what there was at first, by UID."""
+    deadline = time.monotonic() + within
+    while difference := set(made(fleet.site)) ^ fleet.objects:
+        assert time.monotonic() < deadline, difference
+        time.sleep(0.1)
+
+
+def test_a_killed_leader_is_followed_within_fifteen_seconds(fleet: Fleet) -> None:
+    site = fleet.site
+    first = until(site.leader)
+    assert first.get("/readyz")[0] == 200
+    first.send(signal.SIGKILL)
+    killed = time.time()
+    site.apply(external("while-nobody-leads"))
+    second = another(site, first)
+    taken = seconds(lease(site)["acquireTime"])
+    assert 0 < taken - killed <= 15.0
+    first.process.wait()
+    site.kubelet.run(site.pod(first))
+    ordered(fleet, "while-nobody-leads")
+    assert second.said("leading as")
+
+
+def test_a_leader_that_slept_through_its_lease_writes_nothing_when_it_wakes(fleet: Fleet) -> None:
+    site = fleet.site
+    first = until(site.leader)
+    names = [f"busy-{number}" for number in range(40)]
+    for name in names:
+        site.apply(external(name))
+    first.send(signal.SIGSTOP)
+    second = another(site, first)
+    taken = seconds(lease(site)["acquireTime"])
+    for name in names:
+        site.apply(external(name, "http://192.0.2.8/v1"))
+    first.send(signal.SIGCONT)
+    ended = first.process.wait(20)
+    site.kubelet.run(site.pod(first))
+    assert ended == 1
+    assert first.said("this operator ends")
+    assert "Traceback" not in first.log.read_text()
+    late = [
+        (event["verb"], event["requestURI"])
+        for event in audited(site.audit)
+        if first.pod in event["user"].get("extra", {}).get("authentication.kubernetes.io/pod-name", ())
+        and event["verb"] not in ("get", "list", "watch")
+        and event["objectRef"]["resource"] != "leases"
+        and seconds(event["requestReceivedTimestamp"]) > taken
+    ]
+    assert late == []
+    ordered(fleet, *names)
+    assert second.process.poll() is None
+
+
+def test_a_stopped_leader_ends_within_ten_seconds_and_is_followed_at_once(fleet: Fleet) -> None:
+    site = fleet.site
+    first = until(site.leader)
+    until(lambda: all(one.process.poll() is not None or one.get("/readyz")[0] == 200 for one in site.kubelet.running))
+    site.apply(external("while-it-ends"))
+    first.send(signal.SIGTERM)
+    began = time.time()
+    assert first.process.wait(10) == 0
+    another(site, first)
+    assert seconds(lease(site)["acquireTime"]) - began < 10.0 + 2.0
+    ordered(fleet, "while-it-ends")
