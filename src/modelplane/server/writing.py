@@ -40,7 +40,7 @@ async def insert(call: Call, obj: Object, *, tracked: bool = False) -> Entry:
     metadata = prepared["metadata"]
     behaviour = behaviour_of(storage(call.type))
     generated = bool(metadata.get("generateName")) and not metadata.get("name")
-    await require_namespace(call, metadata.get("name", ""))
+    require_namespace(call, metadata.get("name", ""))
     if call.type.leaving:
         why = "create not allowed while custom resource definition is terminating"
         raise call.forbidden(metadata.get("name", ""), why)
@@ -137,7 +137,7 @@ def _place_in_namespace(call: Call, metadata: Object) -> None:
     metadata["namespace"] = call.namespace
 
 
-async def require_namespace(call: Call, name: str) -> None:
+def require_namespace(call: Call, name: str) -> None:
     """A namespaced object needs a namespace that exists and is not on its way out."""
     if not call.type.namespaced:
         return

@@ -280,9 +280,9 @@ def _tracked(
     time: str,
 ) -> None:
     comparison = _filtered_comparison(compare(schema.root, old, new), subresource, schema)
-    self = Owner(UPDATE, "current-operation")
-    _take(comparison, managers, self, force=True)
-    took = _filtered(comparison.modified.union(comparison.added), subresource, schema).difference(_NEVER_MANAGED)
+    if managers:
+        _take(comparison, managers, Owner(UPDATE, "current-operation"), force=True)
+    took = comparison.modified.union(comparison.added).difference(_NEVER_MANAGED)
     if not took:
         return
     who = entries.owner(UPDATE, manager, version, subresource)
@@ -311,6 +311,8 @@ def _filtered(fields: FieldSet, subresource: str, schema: Schema) -> FieldSet:
 
 
 def _filtered_comparison(comparison: Comparison, subresource: str, schema: Schema) -> Comparison:
+    if not schema.status_subresource:
+        return comparison
     return Comparison(
         _filtered(comparison.added, subresource, schema),
         _filtered(comparison.modified, subresource, schema),
