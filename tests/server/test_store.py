@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -144,3 +145,34 @@ async def test_a_listener_that_fails_does_not_keep_the_writer_waiting(store: Sto
 
     store.listen("things", fail)
     assert (await store.create(key("x"), BODY)).revision == 1
+
+
+async def test_a_name_that_went_and_came_back_is_listed_once_in_its_place(store: Store) -> None:
+    for name in ("c", "a", "b"):
+        await store.create(key(name), BODY)
+    assert [entry.key.name for entry in store.scan("things", "a")] == ["a", "b", "c"]
+    gone = store.get(key("b"))
+    assert gone is not None
+    await store.delete(key("b"), BODY, gone.revision)
+    assert [entry.key.name for entry in store.scan("things", "a")] == ["a", "c"]
+    await store.create(key("b"), BODY)
+    await store.create(key("aa"), BODY)
+    assert [entry.key.name for entry in store.scan("things", "a")] == ["a", "aa", "b", "c"]
+
+
+async def test_a_batch_that_the_disk_refuses_leaves_nothing_and_the_next_one_is_written(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full:
+        def execute(self, *_: object) -> None:
+            raise sqlite3.OperationalError("database or disk is full")
+
+    await store.create(key("kept"), BODY)
+    monkeypatch.setattr(store, "_database", Full())
+    writes = [store.create(key(name), BODY) for name in ("x", "y")]
+    for outcome in await asyncio.gather(*writes, return_exceptions=True):
+        assert isinstance(outcome, ModelplaneError)
+        assert "disk is full" in str(outcome)
+    monkeypatch.undo()
+    assert [entry.key.name for entry in store.scan("things")] == ["kept"]
+    assert (await store.create(key("x"), BODY)).revision == 2
