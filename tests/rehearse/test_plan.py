@@ -402,3 +402,45 @@ def test_replicas_of_a_deployment_that_is_gone_still_take_their_room(tmp_path: P
     fleet = [inference_cluster("east", pools={"default": 1}), replica(CHAT, "east"), deployment("other")]
     found = told(tmp_path, fleet, code=2)
     assert [one["deployment"] for one in found["deployments"]] == ["ml/other"]
+
+
+def test_an_observed_pool_takes_its_new_size_and_devices_and_keeps_what_was_seen(tmp_path: Path) -> None:
+    """Seen: one node with two devices free, two that are empty. The applied size is four: one more empty node."""
+    large = deployment("large", 4, count=8)
+    east = observed((2, 1), (8, 2))
+    east["spec"]["nodePools"][0]["nodeCount"] = 3
+    classes = inference_class("h100", device("gpu", count=8), device("nic") | {"claim": "Synthetic"})
+    applied = _applied(east)
+    applied["spec"] = {**east["spec"], "nodePools": [east["spec"]["nodePools"][0] | {"nodeCount": 4}]}
+    found = told(tmp_path, [classes, east, large], "-f", file(tmp_path, applied), code=2)
+    assert found["deployments"][0]["after"] == 3
+    same = told(tmp_path, [classes, east, large], "-f", file(tmp_path, _applied(east)), code=2)
+    assert same["deployments"][0]["after"] == 2, "an apply that changes nothing"
+
+
+def test_a_deployment_that_grows_where_it_is_moves_nothing(tmp_path: Path) -> None:
+    chat = deployment("chat", 1)
+    grown = _applied(deployment("chat", 1))
+    grown["spec"]["template"]["spec"]["engines"][0]["copies"] = 2
+    fleet = [observed((6, 1)), chat, replica(chat, "east")]
+    found = told(tmp_path, fleet, "-f", file(tmp_path, grown))
+    assert (changes(found), found["deployments"][0]["after"]) == ([], 1)
+
+
+def test_what_was_overcommitted_before_is_no_news(tmp_path: Path) -> None:
+    full = [inference_cluster("east", pools={"default": 1}), CHAT, replica(CHAT, "east"), replica(CHAT, "east", 1)]
+    assert told(tmp_path, full)["overcommitted"] == []
+
+
+def test_what_does_not_settle_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("modelplane.plan.whatif.ROUNDS", 1)
+    found = told(tmp_path, FLEET, "--drain", "east")
+    assert found["notes"] == ["replicas still move after 1 rounds; this is where they are then"]
+
+
+def test_the_planners_names_are_loaded_when_they_are_used() -> None:
+    import modelplane.plan
+
+    assert {name: getattr(modelplane.plan, name).__name__ for name in modelplane.plan.__all__}
+    with pytest.raises(AttributeError, match="has no attribute nonsense"):
+        modelplane.plan.nonsense  # noqa: B018

@@ -163,7 +163,7 @@ def _bare(obj: Object) -> Object:
     elif kind == model_replica.KIND:
         found["spec"] = _without_containers(spec)
         found["status"] = {field: status[field] for field in ("conditions",) if field in status}
-    elif kind == inference_cluster.KIND:
+    else:
         kept = ("gateway", "cache", "gpuPools", "conditions")
         found["status"] = {field: status[field] for field in kept if field in status}
     return found

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from modelplane.api.meta import Key
-from modelplane.plan.capacity import Claims, PoolCapacity
+from modelplane.plan.capacity import Need, PoolCapacity, PoolLedger
 from modelplane.plan.explanation import Explanation, Refusal, explain, refusal
 from modelplane.plan.fleet import Cluster, Fleet, Picture, Replica, accounted
 from modelplane.plan.outcome import Departure, Placement, Plan
@@ -112,7 +112,7 @@ def rehearse(now: Scene, then: Scene, notes: Iterable[str] = (), stranded: Itera
     """What differs once the control plane has settled on ``then``; ``stranded`` tells of replicas whose nodes are taken away.
     Raises InvalidObject for objects that are not of their kind."""
     settling = _Settling(then)
-    settling.run()
+    settled = settling.run()
     before = now.fleet()
     moves: list[Move] = []
     fates: list[Fate] = []
@@ -125,7 +125,7 @@ def rehearse(now: Scene, then: Scene, notes: Iterable[str] = (), stranded: Itera
         moves=tuple(moves),
         fates=tuple(fates),
         overcommitted=(*stranded, *_overcommitted(before, settling.fleet)),
-        notes=(*notes, *(note for deployment in then.waiting_order() for note in then.lacks(deployment))),
+        notes=(*notes, *settled, *(note for deployment in then.waiting_order() for note in then.lacks(deployment))),
     )
 
 
@@ -158,12 +158,14 @@ class _Settling:
     def fleet(self) -> Fleet:
         return self.picture.fleet
 
-    def run(self) -> None:
+    def run(self) -> tuple[str, ...]:
+        """Until nothing moves; a note where something still does."""
         for _ in range(ROUNDS):
             # Every deployment is asked in each round: one moves, another follows.
             moved = [self.step(key, request) for key, request in self.requests.items()]
             if not any(moved):
-                return
+                return ()
+        return (f"replicas still move after {ROUNDS} rounds; this is where they are then",)
 
     def step(self, key: Key, request: PlacementRequest) -> bool:
         found = self.plans[key] = plan(self.fleet, request)
@@ -193,28 +195,17 @@ class _Settling:
             capacity = pool.capacity
             for need in replica.needs:
                 if need.pool == pool.name and accounted(replica, capacity):
-                    for _ in range(need.pods):
-                        capacity = _freed(capacity, need.claims)
+                    capacity = _freed(capacity, need)
             pools.append(pool if capacity is pool.capacity else msgspec.structs.replace(pool, capacity=capacity))
         if any(new is not old for new, old in zip(pools, cluster.pools, strict=True)):
             self.picture.put(msgspec.structs.replace(cluster, pools=tuple(pools)))
 
 
-def _freed(capacity: PoolCapacity, claims: Claims) -> PoolCapacity:
-    """A pod's devices are free on the fullest node that can have had it; the histogram does not say which it was."""
-    buckets = dict(capacity.buckets or ())
-    whole = dict(capacity.whole)
-    for free in sorted(buckets, key=lambda one: (sum(count for _, count in one), one)):
-        after = dict(free)
-        for name, count in claims:
-            after[name] = after.get(name, 0) + count
-        if all(count <= whole.get(name, 0) for name, count in after.items()):
-            buckets[free] -= 1
-            later = tuple(sorted(after.items()))
-            buckets[later] = buckets.get(later, 0) + 1
-            break
-    left = tuple(sorted((free, nodes) for free, nodes in buckets.items() if nodes))
-    return msgspec.structs.replace(capacity, buckets=left)
+def _freed(capacity: PoolCapacity, need: Need) -> PoolCapacity:
+    """An observed pool once the devices of these pods are free again."""
+    ledger = PoolLedger(capacity)
+    ledger.give_back(need)
+    return msgspec.structs.replace(capacity, buckets=tuple(sorted((ledger.buckets or {}).items())))
 
 
 # --- the difference -----------------------------------------------------------------------------------------------
