@@ -55,13 +55,14 @@ def test_a_drain_moves_a_replica_and_a_shortfall_is_told_honestly(two_regions: F
     fleet.until("answers from there", lambda: set(_answers(fleet)) == {US})
     assert address(fleet) == before, "callers keep their address"
 
-    said = _shortfalls(fleet)
+    # An operator that was started since keeps silent about what its predecessor said of the same deployment.
+    fleet.kubectl("delete", "events", "--field-selector", "reason=PartiallyScheduled", "-n", "ml-team")
     fleet.kubectl("scale", "modeldeployment/mock-demo", "--replicas=2", "-n", "ml-team")
     shortfall = fleet.until("a verdict about two replicas", lambda: condition(fleet, "ReplicasScheduled"))
     assert (shortfall.status, shortfall.reason) == ("False", "PartiallyScheduled")
     assert "1 of 2" in shortfall.message, shortfall.message
     assert "gpu-eu-west" in shortfall.message, "the cluster that refuses is named"
-    fleet.until("an event about it", lambda: _shortfalls(fleet) == said + 1)
+    fleet.until("an event about it", lambda: _shortfalls(fleet) == 1)
 
     fleet.modelplane("undrain", cluster)
     fleet.until("both replicas", lambda: replicas(fleet) == {EU: "gpu-eu-west", US: "gpu-us-east"})
@@ -69,7 +70,7 @@ def test_a_drain_moves_a_replica_and_a_shortfall_is_told_honestly(two_regions: F
     scheduled = condition(fleet, "ReplicasScheduled")
     assert scheduled is not None
     assert scheduled.status == "True"
-    assert _shortfalls(fleet) == said + 1, "one event, not one a pass"
+    assert _shortfalls(fleet) == 1, "one event, not one a pass"
 
 
 def _shortfalls(fleet: Fleet) -> int:
