@@ -16,6 +16,7 @@ from modelplane.local import kinds
 
 COMPARED: Final[tuple[Resource, ...]] = (
     kinds.DEPLOYMENT, kinds.REPLICA_SET, kinds.POD, kinds.JOB, kinds.SERVICE, kinds.ENDPOINT_SLICE, kinds.CLAIM, kinds.CONFIG_MAP,
+    kinds.NAMESPACE,
 )  # fmt: skip
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _ADDRESS: Final = re.compile(r"\b\d+\.\d+\.\d+\.\d+\b")
@@ -96,7 +97,7 @@ def _essence(kind: Resource, obj: Object) -> Object:
         shown |= {key: obj.get(key) for key in ("addressType", "endpoints", "ports")}
     elif kind == kinds.CONFIG_MAP:
         shown["data"] = obj.get("data")
-    elif kind == kinds.CLAIM:
+    elif kind in (kinds.CLAIM, kinds.NAMESPACE):
         shown["spec"] = spec
     if status and kind != kinds.SERVICE:
         shown["status"] = status

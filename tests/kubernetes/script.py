@@ -93,15 +93,12 @@ class Side:
             self.caches.of(kind).subscribe(lambda *_: self.changed.set())
 
     def objects(self, namespace: str) -> dict[Resource, list[Object]]:
-        return {
-            kind: [each for each in self.caches.of(kind).items() if each["metadata"]["namespace"] == namespace]
-            for kind in COMPARED
-        }
+        return {kind: [each for each in self.caches.of(kind).items() if _inside(each, namespace)] for kind in COMPARED}
 
     def find(self, namespace: str, path: str) -> Object | None:
         plural, _, name = path.partition("/")
         kind = next(each for each in COMPARED if each.plural == plural)
-        return self.caches.of(kind).get(Key(namespace, name))
+        return self.caches.of(kind).get(Key(namespace if kind.namespaced else "", name))
 
 
 async def play(ours: Path, real: Path, allowed: Callable[[str, str], bool]) -> dict[str, Played]:
@@ -219,7 +216,7 @@ class _Player:
     def _missing(self, side: Side, wanted: Mapping[str, Any]) -> list[str]:
         objects = side.objects(self._ns)
         missing = []
-        for path, want in wanted.items():
+        for path, want in ((path.replace("$ns", self._ns), want) for path, want in wanted.items()):
             if "/" not in path:
                 have: Any = len(objects[next(kind for kind in COMPARED if kind.plural == path)])
                 missing += [f"{have} {path}, not {want}"] if have != want else []
@@ -254,6 +251,11 @@ class _Player:
         with suppress(TimeoutError):
             async with asyncio.timeout(0.3):
                 await side.changed.wait()
+
+
+def _inside(obj: Object, namespace: str) -> bool:
+    """In the namespace, or itself the namespace."""
+    return namespace in (obj["metadata"].get("namespace"), obj["metadata"]["name"])
 
 
 def _at(value: Any, where: str) -> Any:

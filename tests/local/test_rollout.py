@@ -246,10 +246,14 @@ def test_a_resumed_deployment_says_so_before_it_gets_on() -> None:
     assert conditions(owner, existing("v1", 4))["Progressing"] == ("True", "NewReplicaSetAvailable")
 
 
-def test_pods_that_are_not_there_are_not_unavailable() -> None:
+def test_pods_that_no_set_is_to_have_are_not_unavailable() -> None:
     owner = deployment(3, "v1", paused=True)
     conditions(owner)
     assert "unavailableReplicas" not in owner["status"]
+    emptied = existing("v1", 3, 0, desired=3)
+    emptied["status"] = {"observedGeneration": 1, "replicas": 0}
+    conditions(owner, emptied)
+    assert owner["status"]["unavailableReplicas"] == 3
 
 
 def test_pods_that_stop_are_counted_up_to_the_deployment() -> None:

@@ -11,6 +11,7 @@ from modelplane.errors import AlreadyExists, ApiError, NotFound
 from modelplane.kube import Client
 from modelplane.local import clock
 from modelplane.local.caches import Caches
+from modelplane.local.controllers import pods as podlib
 from modelplane.local.controllers import progress, rollout
 from modelplane.local.controllers.owners import controlled, controller_of, matches
 from modelplane.local.events import Events
@@ -149,9 +150,9 @@ class Deployments:
             await self._client.patch(DEPLOYMENT, metadata["name"], metadata["namespace"], patch, subresource="status")
             raise
         except ApiError as error:
-            self._events.event(
-                deployment, "Warning", "ReplicaSetCreateError", f'Failed to create new replica set "{name}": {error}'
-            )
+            if not podlib.refused_at_the_end(error):
+                text = f'Failed to create new replica set "{name}": {error}'
+                self._events.event(deployment, "Warning", "ReplicaSetCreateError", text)
             raise
         size = new["spec"]["replicas"]
         if size:

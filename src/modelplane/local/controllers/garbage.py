@@ -38,7 +38,7 @@ DISCOVER_EVERY = 60.0
 PATIENCE = 5.0
 UNKNOWN_AGAIN = 30.0
 """Seconds until an owner of a kind that is not served is asked for again."""
-UNSEEN_AGAIN = 10.0
+UNSEEN_AGAIN = 3.0
 """Seconds until an owner that is there and in no watch yet is looked at again: it may go before the watch begins."""
 REMEMBERED = 500
 EAGER = frozenset(

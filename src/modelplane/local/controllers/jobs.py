@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from modelplane.api.meta import Key, Object
-from modelplane.errors import NotFound
+from modelplane.errors import ApiError, NotFound
 from modelplane.kube import Client
 from modelplane.local import clock
 from modelplane.local.caches import Caches
@@ -212,7 +212,9 @@ class Jobs:
         self._expected.creation(key, Key.of(pod))
         try:
             await self._client.create(pod)
-        except BaseException:
+        except BaseException as error:
             self._expected.failed(key, Key.of(pod))
+            if isinstance(error, ApiError) and podlib.refused_at_the_end(error):
+                return
             raise
         self._events.event(job, "Normal", "SuccessfulCreate", f"Created pod: {pod['metadata']['name']}")

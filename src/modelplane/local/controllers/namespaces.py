@@ -1,4 +1,4 @@
-"""Deletion of namespaces: everything in them first, whatever its kind, then the namespace's own finalizer.
+"""Deletion of namespaces: pods in them first, then everything else whatever its kind, then the namespace's own finalizer.
 
 Creates in a terminating namespace answer 403, which other controllers meet and drop; this one only deletes.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Sequence
+from typing import Final
 
 from modelplane.api.meta import Key, Object, Resource
 from modelplane.errors import ApiError, NotFound
@@ -22,6 +24,18 @@ log = logging.getLogger(__name__)
 
 FINALIZER = "kubernetes"
 AGAIN = 0.25
+WELL: Final = (
+    ("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
+    ("NamespaceDeletionGroupVersionParsingFailure", "ParsedGroupVersions", "All legacy kube types successfully parsed"),
+    (
+        "NamespaceDeletionContentFailure",
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+    ("NamespaceContentRemaining", "ContentRemoved", "All content successfully removed"),
+    ("NamespaceFinalizersRemaining", "ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+)
+"""Type, reason and message of each condition when there is nothing to say."""
 
 
 class Namespaces:
@@ -48,9 +62,12 @@ class Namespaces:
             return None
         if FINALIZER not in (namespace["spec"].get("finalizers") or ()):
             return None
-        kinds = [r for r in await resources(self._client, ("list", "delete")) if r.namespaced]
-        # Pods before their owners' other things would be made again; deleting owners first lets controllers see the end.
-        kinds.sort(key=lambda r: (r == EVENT, r == POD))
+        # Pods first, and the rest when they are gone: what they use while they stop stays until then.
+        if pods := await self._empty(POD, key.name):
+            await self._say(namespace, [(POD, pods)])
+            return AGAIN
+        kinds = [r for r in await resources(self._client, ("list", "delete")) if r.namespaced and r != POD]
+        kinds.sort(key=lambda r: r == EVENT)
         left = await asyncio.gather(*(self._empty(resource, key.name) for resource in kinds))
         remaining = [(resource, objects) for resource, objects in zip(kinds, left, strict=True) if objects]
         if remaining:
@@ -80,30 +97,43 @@ class Namespaces:
 
     async def _say(self, namespace: Object, remaining: list[tuple[Resource, list[Object]]]) -> None:
         """Conditions of the namespace: how much of what is left, and whose finalizers hold it."""
-        parts = [f"{_name(r)} has {len(objects)} resource instances" for r, objects in remaining]
-        holders = Counter(f for _, objects in remaining for o in objects for f in o["metadata"].get("finalizers") or ())
-        conditions = [
-            _condition(
-                "NamespaceContentRemaining", "SomeResourcesRemain", f"Some resources are remaining: {', '.join(parts)}"
-            )
-        ]
-        if holders:
-            held = ", ".join(f"{f} in {n} resource instances" for f, n in sorted(holders.items()))
-            text = f"Some content in the namespace has finalizers remaining: {held}"
-            conditions.append(_condition("NamespaceFinalizersRemaining", "SomeFinalizersRemain", text))
         before = {c["type"]: c for c in (namespace.get("status") or {}).get("conditions") or ()}
-        if all(before.get(c["type"], {}).get("message") == c["message"] for c in conditions):
+        conditions = {**before}
+        for found in judged(remaining):
+            known = before.get(found["type"], {})
+            if (known.get("status"), known.get("message")) != (found["status"], found["message"]):
+                same = known.get("status") == found["status"]
+                conditions[found["type"]] = {
+                    **found,
+                    **({"lastTransitionTime": known["lastTransitionTime"]} if same else {}),
+                }
+        if conditions == before:
             return
-        patch = {"status": {"conditions": [*{**before, **{c["type"]: c for c in conditions}}.values()]}}
+        patch = {"status": {"conditions": [*conditions.values()]}}
         try:
             await self._client.patch(NAMESPACE, namespace["metadata"]["name"], None, patch, subresource="status")
         except ApiError as error:
             log.debug("conditions of namespace %s: %s", namespace["metadata"]["name"], error)
 
 
+def judged(remaining: Sequence[tuple[Resource, Sequence[Object]]]) -> list[Object]:
+    """What is said of a namespace that goes, given what is left in it; the first three have nothing to complain of. Pure."""
+    parts = sorted(f"{_name(resource)} has {len(objects)} resource instances" for resource, objects in remaining)
+    holders = Counter(f for _, objects in remaining for o in objects for f in o["metadata"].get("finalizers") or ())
+    held = ", ".join(f"{f} in {n} resource instances" for f, n in sorted(holders.items()))
+    found = [_condition(*each) for each in WELL]
+    if parts:
+        text = f"Some resources are remaining: {', '.join(parts)}"
+        found[3] = _condition("NamespaceContentRemaining", "SomeResourcesRemain", text, "True")
+    if held:
+        text = f"Some content in the namespace has finalizers remaining: {held}"
+        found[4] = _condition("NamespaceFinalizersRemaining", "SomeFinalizersRemain", text, "True")
+    return found
+
+
 def _name(resource: Resource) -> str:
     return f"{resource.plural}.{resource.gvk.group}" if resource.gvk.group else f"{resource.plural}."
 
 
-def _condition(type_: str, reason: str, message: str) -> Object:
-    return {"type": type_, "status": "True", "reason": reason, "message": message, "lastTransitionTime": clock.stamp()}
+def _condition(type_: str, reason: str, message: str, status: str = "False") -> Object:
+    return {"type": type_, "status": status, "reason": reason, "message": message, "lastTransitionTime": clock.stamp()}

@@ -11,6 +11,7 @@ from typing import Any, Final
 import orjson
 
 from modelplane.api.meta import Object
+from modelplane.errors import ApiError, Forbidden
 from modelplane.local import clock
 from modelplane.local.controllers.owners import controlled
 
@@ -84,6 +85,13 @@ def from_template(template: Mapping[str, Any], owner: Object, prefix: str) -> Ob
         },
         "spec": template["spec"],
     }
+
+
+def refused_at_the_end(error: ApiError) -> bool:
+    """Whether a create was refused because its namespace is being deleted: nothing to report, and nothing to try again."""
+    return isinstance(error, Forbidden) and any(
+        field == "metadata.namespace" and message.endswith("is being terminated") for field, message in error.causes
+    )
 
 
 def deletion_order(pod: Object) -> tuple[Any, ...]:

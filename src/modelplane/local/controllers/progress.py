@@ -30,7 +30,7 @@ def status(deployment: Object, sets: Sequence[Object], at: datetime) -> tuple[Ob
         "updatedReplicas": counted(current, "replicas") if current else 0,
         "readyReplicas": sum(counted(s, "readyReplicas") for s in everything),
         "availableReplicas": available,
-        "unavailableReplicas": max(0, total - available),
+        "unavailableReplicas": max(0, sum(int(s["spec"].get("replicas", 1)) for s in everything) - available),
         "terminatingReplicas": sum(counted(s, "terminatingReplicas") for s in everything),
     }
     if before.get("collisionCount"):

@@ -209,6 +209,8 @@ class ReplicaSets:
             self._work.add(key)
         except ApiError as error:
             self._expected.failed(key, Key.of(pod))
+            if podlib.refused_at_the_end(error):
+                return
             self._events.event(found, "Warning", "FailedCreate", f"Error creating: {error}")
             raise
         else:
