@@ -51,7 +51,7 @@ async def test_scheduler_controllers_and_nodes_are_separate_clients(tmp_path: Pa
             async with Client(Kubeconfig.load(server.kubeconfig)) as client:
                 await client.create(template("default"))
                 await client.create(deployment("default", gpu=True))
-                [pod] = await eventually(lambda: ready_pods(client, "default", 1))
+                [pod] = await eventually(lambda: ready_pods(client, "default", 1), within=90)
                 assert pod["spec"]["nodeName"] == "gpu-0"
                 await client.delete(
                     REPLICA_SET, pod["metadata"]["ownerReferences"][0]["name"], "default", propagation="Background"
@@ -61,7 +61,7 @@ async def test_scheduler_controllers_and_nodes_are_separate_clients(tmp_path: Pa
                     found = await ready_pods(client, "default", 1)
                     return bool(found) and found[0]["metadata"]["uid"] != pod["metadata"]["uid"]
 
-                await eventually(replaced)
+                await eventually(replaced, within=90)
         left = [processes.recall(path) for path in (tmp_path / "nodes" / "run").glob("*.json")]
         assert any(record is not None for record in left), "engines outlive the node runtime"
     finally:
