@@ -13,6 +13,7 @@ import pytest
 from modelplane.plan import plan
 from modelplane.plan.edits import Edits, edited
 from modelplane.plan.explanation import explain
+from modelplane.plan.outcome import State
 from modelplane.plan.remedies import Step
 from modelplane.plan.scene import Scene
 from modelplane.plan.verdicts import Code
@@ -125,3 +126,8 @@ def test_the_codes_are_in_the_order_of_their_precedence() -> None:
         seen.append(verdict.code)
         step()
     assert seen == list(Code)[:9]
+
+
+def test_every_state_of_a_replica_is_explained() -> None:
+    paragraph = PAGE[PAGE.index("STATE is") :].split("\n\n")[0]
+    assert set(re.findall(r"`([A-Z]\w+)`", paragraph)) == {str(state) for state in State}

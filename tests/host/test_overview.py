@@ -139,3 +139,12 @@ def test_what_is_wrong_with_a_cluster_is_its_note(condition: Object, note: str, 
     one["status"]["conditions"] = [condition]
     row = render(Snapshot(clusters=[one])).splitlines()[1]
     assert row.endswith(f" {note}"), reason
+
+
+def test_a_service_that_is_not_ready_is_never_without_a_note() -> None:
+    service: Object = {
+        "metadata": {"name": "mock", "namespace": "ml-team"},
+        "spec": {},
+        "status": {"conditions": [{"type": "Ready", "status": "False", "reason": "Creating", "message": "route m"}]},
+    }
+    assert render(Snapshot(services=[service])).endswith("ml-team/mock  False  -        Creating: route m")

@@ -184,7 +184,7 @@ def test_a_larger_pool_takes_more_and_a_smaller_one_is_overcommitted(tmp_path: P
     assert changes(found) == ["placed ml/chat east"]
     full = [inference_cluster("east"), CHAT, replica(CHAT, "east"), replica(CHAT, "east", 1)]
     found = told(tmp_path, full, "--pool", "east/default=1", code=2)
-    assert found["overcommitted"] == ["pool east/default has 1 nodes and its replicas need 2"]
+    assert found["overcommitted"] == ["pool east/default has 1 node and its replicas need 2"]
     assert changes(found) == [], "replicas are not moved for that, in production neither"
     assert "Overcommitted: pool east/default" in on(tmp_path, full, "--pool", "east/default=1").stdout
 

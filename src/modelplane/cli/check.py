@@ -140,12 +140,19 @@ def _human(verdicts: Sequence[Verdict]) -> None:
         for found in verdict["findings"]:
             click.echo(f"{verdict['file']}:{found['line']}: {found['severity']}: {_label(verdict)}: {found['message']}")
     counts = _counts(verdicts)
-    told = f"{counts['objects']} objects in {counts['files']} files: {counts['accepted']} accepted, {counts['refused']} refused"
+    told = (
+        f"{_many(counts['objects'], 'object')} in {_many(counts['files'], 'file')}: "
+        f"{counts['accepted']} accepted, {counts['refused']} refused"
+    )
     if counts["passedOver"]:
         told += f", {counts['passedOver']} of other projects passed over"
     if counts["warnings"]:
-        told += f"; {counts['warnings']} warnings"
+        told += f"; {_many(counts['warnings'], 'warning')}"
     click.echo(told)
+
+
+def _many(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def _counts(verdicts: Sequence[Verdict]) -> dict[str, int]:

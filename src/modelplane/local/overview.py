@@ -92,7 +92,7 @@ def _deployment(deployment: Object) -> list[str]:
         str(deployment["spec"].get("replicas", "")),
         str(replicas.get("total", 0)),
         str(replicas.get("ready", 0)),
-        _unplaced(deployment) or _why(deployment, "ReplicasReady"),
+        _unplaced(deployment) or _why(deployment, "ReplicasReady", "Ready"),
     ]
 
 
@@ -115,7 +115,7 @@ def _replica(replica: Object) -> list[str]:
         _name(replica),
         replica["spec"].get("clusterName", ""),
         _status(replica),
-        _why(replica, "ModelAccepted", "ModelReady", "EndpointAnswering"),
+        _why(replica, "ModelAccepted", "ModelReady", "EndpointAnswering", "Ready"),
     ]
 
 
@@ -129,7 +129,7 @@ def _service(service: Object) -> list[str]:
         _name(service),
         _status(service),
         (service.get("status") or {}).get("address") or "-",
-        _why(service, "EndpointsResolved", "RoutingReady"),
+        _why(service, "EndpointsResolved", "RoutingReady", "Ready"),
     ]
 
 

@@ -293,7 +293,9 @@ def _overcommitted(before: Fleet, after: Fleet) -> list[str]:
         for pool, nodes in _lacks(after, cluster).items():
             if nodes > lacked.get(pool, 0):
                 has = next(one.capacity.nodes for one in cluster.pools if one.name == pool)
-                found.append(f"pool {name}/{pool} has {has} nodes and its replicas need {has + nodes}")
+                found.append(
+                    f"pool {name}/{pool} has {has} node{'' if has == 1 else 's'} and its replicas need {has + nodes}"
+                )
     return found
 
 
