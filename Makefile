@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types imports generate current check docs fuzz kubernetes conformance bench bench-apply bench-plan bench-server clean
+.PHONY: demo test lint types imports generate current check coverage mutants docs fuzz kubernetes conformance bench bench-apply bench-plan bench-server clean
 
 # What `make demo` needs: the command and the local fleet.
 $(VENV)/.local: pyproject.toml
@@ -50,6 +50,17 @@ current: $(VENV)/.dev
 	$(BIN)/python scripts/generate_envoy_schema.py --check
 
 check: lint types imports current
+
+# Every line and every branch of the planner is run by a test, a few examples of each property included.
+coverage: export MODELPLANE_EXAMPLES ?= 10
+coverage: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 0 -q --cov --cov-report=term tests/plan tests/rehearse --deselect tests/rehearse/test_reconciled.py
+
+# Faults put into placing and matching, one at a time: does a test notice? Takes half an hour; `mutmut results` names survivors.
+mutants: export MODELPLANE_EXAMPLES ?= 6
+mutants: $(VENV)/.dev
+	$(PIP) install 'mutmut>=3.8,<4'
+	nice -n 19 $(BIN)/mutmut run
 
 # Every command block of the pages is run, and their tables are compared with the code.
 docs: $(VENV)/.dev

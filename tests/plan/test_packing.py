@@ -256,3 +256,21 @@ def test_free_room_is_never_less_than_none() -> None:
     assert (pool.free(()), pool.growth(())) == (0, 0)
     pool.charge(Need("p", 3, ((GPU, 1),)))
     assert (pool.free(()), pool.growth(())) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("buckets", "claims", "after", "reason"),
+    [
+        (((2, 1), (8, 1)), 4, {6: 1, 8: 1}, "one node can have had them"),
+        (((2, 1), (3, 1)), 4, {2: 1, 3: 1, 4: 1}, "two kinds can: they count apart"),
+        (((8, 1),), 4, {8: 1, 4: 1}, "none can, as far as the class tells"),
+        (((0, 2),), 4, {0: 1, 4: 1}, "either of two that are alike"),
+    ],
+)
+def test_devices_that_come_free_are_counted_together_only_where_they_lie_together(
+    buckets: tuple[tuple[int, int], ...], claims: int, after: dict[int, int], reason: str
+) -> None:
+    free = tuple((((GPU, amount),), nodes) for amount, nodes in buckets)
+    ledger = PoolLedger(PoolCapacity(2, 0, free, ((GPU, 8),)))
+    ledger.give_back(Need("p", 1, ((GPU, claims),)))
+    assert {dict(one).get(GPU, 0): nodes for one, nodes in (ledger.buckets or {}).items()} == after, reason

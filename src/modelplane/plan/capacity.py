@@ -2,7 +2,8 @@
 
 Where capacity is only declared, a pod of a claiming member takes a whole node. Where an agent observes it, a pod takes devices of
 a node, and nodes are counted by the exact combination of devices that they have free. Either way a pool has two
-numbers: nodes that are there, and nodes by which it could grow.
+numbers: nodes that are there, and nodes by which it could grow. CPU and memory are not counted: an engine cannot ask for them
+(`api/pods.py`), and no observation tells them.
 """
 
 from __future__ import annotations
@@ -91,9 +92,7 @@ class PoolLedger:
 
     def most_free(self, claims: Claims) -> Mapping[str, int]:
         """On the node that comes nearest to the claims: what is free of each class."""
-        if not self.buckets:
-            return {}
-
+        assert self.buckets, "a pool that is too full has nodes"
         ranked = []
         for free in self.buckets:
             have = dict(free)
@@ -133,8 +132,7 @@ class PoolLedger:
         The histogram does not say on which node they are. Where it leaves one kind of node that can have them they are counted
         there, else as a node of their own: nothing is counted together that may lie apart.
         """
-        if self.buckets is None:
-            return
+        assert self.buckets is not None, "nobody observed what is taken"
         for _ in range(need.pods):
             homes = [free for free in self.buckets if within(_plus(free, need.claims), self.whole)]
             if len(homes) == 1:

@@ -23,10 +23,9 @@ SYNTHETIC: Final = "Synthetic"
 class Signature:
     """One kind of device. Ask `signature` for it, so that there is one object per kind."""
 
-    __slots__ = ("_outcomes", "bound", "claim", "device_class", "driver")
+    __slots__ = ("_outcomes", "bound", "claim", "device_class")
 
-    def __init__(self, driver: str, claim: str, device_class: str, bound: BoundDevice) -> None:
-        self.driver = driver
+    def __init__(self, claim: str, device_class: str, bound: BoundDevice) -> None:
         self.claim = claim
         self.device_class = device_class
         self.bound = bound
@@ -51,7 +50,7 @@ class Signature:
 @lru_cache(maxsize=65_536)
 def _interned(driver: str, claim: str, device_class: str, attributes: str, capacity: str) -> Signature:
     bound = BoundDevice(driver, json.loads(attributes), json.loads(capacity))
-    return Signature(driver, claim, device_class, bound)
+    return Signature(claim, device_class, bound)
 
 
 def signature(

@@ -39,7 +39,6 @@ class Matcher:
     def __init__(self, engines: Sequence[Engine]) -> None:
         self.engines = tuple(engines)
         self._known: dict[tuple[Member, tuple[Device, ...]], Matching | None] = {}
-        self._options: dict[Shape, list[list[Option]]] = {}
 
     def matching(self, member: Member, devices: tuple[Device, ...]) -> Matching | None:
         key = (member, devices)
@@ -53,10 +52,7 @@ class Matcher:
         A member that could claim a device somewhere on the cluster has to claim one here: it is not stranded on a device that
         is only matched.
         """
-        known = self._options.get(shape)
-        if known is None:
-            known = self._options[shape] = [self._engine_options(engine, shape) for engine in self.engines]
-        return known
+        return [self._engine_options(engine, shape) for engine in self.engines]
 
     def _engine_options(self, engine: Engine, shape: Shape) -> list[Option]:
         found = [(pool, [self.matching(m, devices) for m in engine.members]) for pool, devices in shape]

@@ -24,7 +24,6 @@ from modelplane.plan.retention import (
     Judged,
     Kept,
     Leaving,
-    Lost,
     as_stamped,
     demand,
     judge_replicas,
@@ -86,7 +85,7 @@ class _Planning:
                     self.kept.append(one)
                 case Leaving():
                     self.leaving.append(one)
-                case Lost():
+                case _:
                     self.remove(one.replica, one.reason, one.message)
 
     def remove(self, replica: Replica, reason: Departure, message: str) -> None:
@@ -158,17 +157,17 @@ class _Planning:
         else:
             take(found, known)
 
-    def vacated(self, cluster: str, *leaving: Key) -> Ledger | None:
-        """What this plan leaves of a cluster without these replicas; None where its own placements could not be told apart."""
+    def vacated(self, cluster: str, *leaving: Key) -> Ledger:
+        """What this plan leaves of a cluster without these replicas. Yours."""
         trial = self.fleet.vacated(cluster, frozenset(self.gone), frozenset(self.grown.union(leaving)))
-        taken = (need for name, needs in self.taken if name == cluster for need in needs)
-        return trial if trial.take(taken) else None
+        trial.charge(need for name, needs in self.taken if name == cluster for need in needs)
+        return trial
 
     def take_over(self, cluster: Cluster, leaving: Leaving, released: list[Leaving]) -> bool:
         """Place in the slot of a leaving replica, with the room of the released ones."""
         trial = self.vacated(cluster.name, *(one.replica.key for one in released))
-        found = self.facts.fit(self.fleet, cluster.name, trial) if trial is not None else None
-        if trial is None or found is None:
+        found = self.facts.fit(self.fleet, cluster.name, trial)
+        if found is None:
             return False
         take(found, trial)
         self.ledgers[cluster.name] = trial
@@ -349,9 +348,8 @@ class _Planning:
             self.remove(replica, Departure.OUTGROWN, why)
             return
         self.vacant[replica.cluster] = self.without(kept)
-        self.kept[self.kept.index(kept)] = Kept(
-            replica, kept.engines, f"replica {replica.key.name} stays as it is: {why}"
-        )
+        note = f"replica {replica.key.name} stays as it is: {why}"
+        self.kept[self.kept.index(kept)] = msgspec.structs.replace(kept, note=note)
         held = Placement(
             cluster=replica.cluster,
             index=replica.index,
@@ -365,8 +363,7 @@ class _Planning:
 
     def without(self, kept: Kept) -> Ledger:
         """What its cluster has without the replica."""
-        cluster = kept.replica.cluster
-        return self.vacated(cluster, kept.replica.key) or self.ledger(cluster).copy()
+        return self.vacated(kept.replica.cluster, kept.replica.key)
 
     def shortfall(self, kept: Kept) -> str:
         """What the pools of the replica lack for its new size, in figures."""

@@ -150,10 +150,9 @@ def parse_quantity(text: str) -> Quantity:
         precision = 18 - (len(whole) + len(fraction))
     if precision >= 0:
         scale -= len(fraction)
-        if scale >= _NANO:
-            number = int(whole + fraction) << (exponent if binary else 0)
-            if number <= _INT64_MAX:
-                return Quantity(number if positive else -number, scale)
+        number = int(whole + fraction) << (exponent if binary else 0)
+        if scale >= _NANO and number <= _INT64_MAX:
+            return Quantity(number if positive else -number, scale)
     digits = value.lstrip("+-").replace(".", "")
     if not digits:
         raise QuantityError(_NUMERIC)

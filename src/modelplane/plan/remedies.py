@@ -9,7 +9,7 @@ is enough alone, in asking for less together with room.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -18,7 +18,7 @@ import msgspec
 from modelplane.plan.capacity import Claims, Ledger, PoolLedger, pods_per_node
 from modelplane.plan.devices import Request
 from modelplane.plan.fitting import Matcher, Option, fit
-from modelplane.plan.fleet import Cluster, Fleet, Shape
+from modelplane.plan.fleet import Cluster, Fleet, Pool, Shape
 from modelplane.plan.request import Engine, PlacementRequest, lacking
 from modelplane.plan.taints import DRAIN, untolerated
 from modelplane.plan.verdicts import GANG_STACK
@@ -195,25 +195,32 @@ def _adding(cluster: Cluster, options: Sequence[Sequence[Option]], ledger: Ledge
     usable = [pool for pool in cluster.pools if any(one.pool == pool.name for found in options for one in found)]
     lacking = {pool.name: _overdrawn(ledger.pools[pool.name]) for pool in usable}
     most = sum(max(one.pods for one in found) for found in options) + sum(lacking.values())
-    tries = itertools.count()
+    ways = itertools.islice(_ways(usable, lacking, most), _TRIES)
+    for _, alike in itertools.groupby(ways, key=lambda way: (len(way), sum(way.values()))):
+        found = [way for way in alike if fit(options, _larger(ledger, usable, way)) is not None]
+        if found:
+            for way in found:
+                yield tuple(_added(name, nodes) for name, nodes in way.items())
+            return
+
+
+def _ways(usable: Sequence[Pool], lacking: Mapping[str, int], most: int) -> Iterator[Mapping[str, int]]:
+    """Nodes to add by pool: fewer pools first, then fewer nodes."""
     for pools in range(1, len(usable) + 1):
         for total in range(pools, most + 1):
-            found: list[tuple[Change, ...]] = []
-            for chosen in itertools.combinations(usable, pools):
+            for chosen in itertools.combinations([pool.name for pool in usable], pools):
                 # Nodes that a pool lacks for what is there make no room yet.
-                owed = [lacking[pool.name] for pool in chosen]
+                owed = [lacking[name] for name in chosen]
                 for split in _splits(total - sum(owed), pools):
-                    if next(tries) >= _TRIES:
-                        return
-                    added = {pool.name: more + due for pool, more, due in zip(chosen, split, owed, strict=True)}
-                    trial = ledger.copy()
-                    for pool in chosen:
-                        _add(trial.pools[pool.name], added[pool.name], pool.whole_node)
-                    if fit(options, trial) is not None:
-                        found.append(tuple(_added(name, nodes) for name, nodes in added.items()))
-            if found:
-                yield from found
-                return
+                    yield {name: more + due for name, more, due in zip(chosen, split, owed, strict=True)}
+
+
+def _larger(ledger: Ledger, pools: Sequence[Pool], way: Mapping[str, int]) -> Ledger:
+    """The ledger with empty nodes added."""
+    trial = ledger.copy()
+    for pool in pools:
+        _add(trial.pools[pool.name], way.get(pool.name, 0), pool.whole_node)
+    return trial
 
 
 def _added(pool: str, nodes: int) -> Change:
@@ -253,13 +260,8 @@ def _less_and_room(
     cluster: Cluster, shape: Shape, engines: Sequence[Engine], ledger: Ledger
 ) -> Iterator[tuple[Change, ...]]:
     """Ways to ask for less that need room besides."""
-    tries = itertools.count()
-    for change, asked in _asking_less(engines):
-        options = Matcher(asked).options(shape)
-        if not all(options):
-            continue
-        if next(tries) >= _TRIES:
-            return
+    asking = ((change, Matcher(asked).options(shape)) for change, asked in _asking_less(engines))
+    for change, options in itertools.islice((one for one in asking if all(one[1])), _TRIES):
         room = _room(cluster, options, ledger)
         if room is not None:
             yield (change, *room)

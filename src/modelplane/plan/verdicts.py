@@ -288,15 +288,13 @@ def digest(head: str, verdicts: Sequence[Verdict], notes: Sequence[str] = ()) ->
     counts = Counter(verdict.code for verdict in refusals)
     counted = ", ".join(f"{counts[code]} {code}" for code in Code if counts[code])
     text = f"{head}: {counted}"
-    nearest = by_nearness(refusals)
-    shown: list[Verdict] = []
-    for verdict in nearest:
-        trial = f"{text}; nearest: {'; '.join(map(str, [*shown, verdict]))}"
-        if _too_long(trial + "."):
-            break
-        shown.append(verdict)
+    nearest = [str(verdict) for verdict in by_nearness(refusals)]
+    shown = 0
+    # All of them are too long, or they would have been told in order of cluster.
+    while not _too_long(f"{text}; nearest: {'; '.join(nearest[: shown + 1])}."):
+        shown += 1
     if shown:
-        text = f"{text}; nearest: {'; '.join(map(str, shown))}"
+        text = f"{text}; nearest: {'; '.join(nearest[:shown])}"
     return _with_notes(text, notes)
 
 

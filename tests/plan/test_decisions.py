@@ -1,0 +1,323 @@
+"""Every field of a decision: what is placed under which name, what goes and why, whose room is free, what waits."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from modelplane.api.meta import Key
+from modelplane.plan import Departure, Removal, Replica, State, plan
+from modelplane.plan.devices import Device, Matching, Miss, Resolved, explain_miss, match, signature
+from modelplane.plan.fleet import ReplicaEngine
+from modelplane.plan.outcome import PlacedEngine, PlacedMember
+from tests.plan.words import (
+    GPU,
+    ask,
+    cluster,
+    fleet,
+    gang,
+    gpu,
+    memory,
+    places,
+    pool,
+    pools_of,
+    replica,
+    stamped,
+    standalone,
+    tainted,
+    want,
+)
+
+OTHER = Key("ml", "other")
+
+
+def removal(found: Replica, reason: Departure, message: str) -> Removal:
+    return Removal(found.key.name, found.cluster, found.index, reason, message)
+
+
+def test_a_removal_names_the_replica_its_place_and_why_it_goes() -> None:
+    a, b = replica("a/0", ready=True), replica("b/3")
+    assert plan(fleet(cluster("a"), cluster("b"), a, b), want(1)).removed == (
+        removal(b, Departure.SCALED_DOWN, "scaled down to 1"),
+    )
+    drained = cluster("b", taints=tainted("k=v:NoExecute", "l:NoExecute"))
+    assert plan(fleet(cluster("a"), drained, b), want(1)).removed == (
+        removal(b, Departure.EVICTED, "cluster b has taint k=v:NoExecute, l:NoExecute"),
+    )
+    assert plan(fleet(cluster("a"), b), want(1)).removed == (
+        removal(b, Departure.CLUSTER_GONE, "cluster b does not exist"),
+    )
+    lost = replica("a/0", stamped(pool="gone"))
+    assert plan(fleet(cluster("a"), lost), want(1)).removed == (
+        removal(lost, Departure.POOL_GONE, "cluster a has no pool gone"),
+    )
+
+
+def test_of_two_with_one_identity_the_second_by_name_goes_and_its_room_is_free() -> None:
+    first, second = replica("a/0", name="m-1"), replica("a/0", name="m-2")
+    found = plan(fleet(cluster("a"), first, second), want(2))
+    assert found.removed == (removal(second, Departure.DUPLICATE, "another replica has index 0 on a"),)
+    assert [(one.cluster, one.index, one.state) for one in found.placements] == [
+        ("a", 0, State.RETAINED),
+        ("a", 1, State.NEW),
+    ]
+
+
+def test_removals_are_told_in_order_of_cluster_index_and_name() -> None:
+    gone = [replica(f"{home}/{index}") for home in "ba" for index in (1, 0)]
+    found = plan(fleet(cluster("a"), cluster("b"), *gone), want(0))
+    assert [(one.cluster, one.index) for one in found.removed] == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
+
+
+def test_scaling_down_goes_by_load_then_name_then_index() -> None:
+    there = [replica(place, ready=True) for place in ("a/0", "a/1", "b/0", "c/0", "c/1")]
+    world = fleet(*(cluster(name, pool("default", 4)) for name in "abc"), *there)
+    assert places(plan(world, want(4))) == ["a/0", "a/1", "b/0", "c/0"], "of two with as many, the later name"
+    assert places(plan(world, want(3))) == ["a/0", "b/0", "c/0"]
+    assert places(plan(world, want(1))) == ["a/0"]
+
+
+def test_each_slot_of_those_that_leave_is_taken_over_with_its_own_room() -> None:
+    old = [replica(f"a/{index}", name=f"m-by-hand-{index}", ready=True) for index in range(2)]
+    found = plan(fleet(cluster("a"), *old), want(2, standalone(name="renamed")))
+    assert [(one.index, one.name, one.state) for one in found.placements] == [
+        (0, "m-by-hand-0", State.NEW),
+        (1, "m-by-hand-1", State.NEW),
+    ]
+    assert found.removed == ()
+
+
+def test_one_that_goes_to_make_room_says_why_it_goes() -> None:
+    before, now = want(2, standalone(ask(count=4))), want(1, standalone(ask(count=8), name="other"))
+    node = pool("default", 0, gpu(count=8), free=[({GPU: 8}, 1)])
+    half = stamped("main", ("Standalone", "default", 1, ((GPU, 4),)))
+    halves = [replica(f"a/{index}", half, constraints=before.constraints(), ready=True) for index in range(2)]
+    found = plan(fleet(cluster("a", node), *halves), now)
+    assert found.removed == (
+        removal(halves[1], Departure.SHAPE_CHANGED, "the deployment's engines or members changed"),
+    )
+
+
+def test_what_outgrew_its_room_and_does_not_serve_goes_as_soon_as_it_is_replaced() -> None:
+    small = replica("a/0", constraints=want().constraints())
+    world = fleet(cluster("a", pool("default", 1)), cluster("b", pool("default", 3)), small)
+    found = plan(world, want(1, standalone(copies=3)))
+    assert places(found) == ["b/0"]
+    why = "engine main now needs 3 nodes of pool default on a, where 1 fit"
+    assert found.removed == (removal(small, Departure.OUTGROWN, why),)
+    promised = msgspec.structs.replace(small, assumed=True)
+    alone = plan(fleet(cluster("a", pool("default", 1)), promised), want(1, standalone(copies=3)))
+    assert alone.removed == (removal(promised, Departure.OUTGROWN, why),)
+
+
+def test_one_that_is_held_has_its_engines_and_constraints_as_they_were() -> None:
+    has = stamped("main", ("Leader", "default", 1, ()), ("Worker", "default", 1, ((GPU, 1),)), copies=2)
+    small = replica("a/0", has, constraints="of another time", ready=True)
+    found = plan(fleet(cluster("a", pool("default", 2)), small), want(1, gang(2, (), [ask()], copies=2)))
+    (held,) = found.placements
+    assert (held.state, held.index, held.name, held.constraints) == (
+        State.HELD,
+        0,
+        small.key.name,
+        "of another time",
+    )
+    assert held.engines == (
+        PlacedEngine(
+            "main", 2, (PlacedMember("Leader", "default", 1, None), PlacedMember("Worker", "default", 1, None))
+        ),
+    )
+    assert held.grown is False
+
+
+def test_a_retained_replica_is_resolved_anew_and_keeps_its_verdict() -> None:
+    small = replica("a/1", message="fitted once", constraints=want().constraints())
+    (kept,) = plan(fleet(cluster("a"), small), want(1)).placements
+    assert kept.message == "fitted once"
+    assert kept.constraints == want(1).constraints()
+    resolved = Resolved("gpu", GPU, 1, (memory("141Gi"),))
+    assert kept.engines == (PlacedEngine("main", 1, (PlacedMember("Standalone", "default", 1, (resolved,)),)),)
+    assert (kept.grown, kept.waiting) == (False, 0)
+
+
+def test_what_is_promised_is_what_is_placed() -> None:
+    found = plan(fleet(cluster("a")), want(1, gang(1, [ask()], [ask()]), uid="u"))
+    (placement,) = found.placements
+    (promised,) = found.assumed()
+    assert promised == Replica(
+        key=Key("ml", placement.name),
+        deployment="m",
+        cluster="a",
+        index=0,
+        engines=(
+            ReplicaEngine(
+                "main",
+                1,
+                stamped("main", ("Leader", "default", 1, ((GPU, 1),)), ("Worker", "default", 1, ((GPU, 1),))).members,
+            ),
+        ),
+        owner="u",
+        constraints=placement.constraints,
+        code="Placed",
+        message="fits pool default; 0 of this deployment were there before it",
+        assumed=True,
+    )
+
+
+def test_the_reason_counts_those_that_were_there_and_names_every_pool() -> None:
+    both = [standalone(name="x"), standalone(ask(memory("200Gi")), name="y")]
+    home = cluster("a", pool("small", 2), pool("big", 2, gpu("200Gi")))
+    found = plan(fleet(home), want(2, *both))
+    assert [one.message for one in found.placements] == [
+        "fits pool big, small; 0 of this deployment were there before it",
+        "fits pool big, small; 1 of this deployment were there before it",
+    ]
+    assert pools_of(found) == ["small", "big", "small", "big"]
+
+
+def test_pods_of_several_engines_that_wait_are_counted_pool_by_pool() -> None:
+    both = [standalone(name="x"), standalone(ask(memory("200Gi")), name="y")]
+    one = plan(fleet(cluster("a", pool("small", 0, grow=1), pool("big", 1, gpu("200Gi")))), want(1, *both))
+    assert [placement.waiting for placement in one.placements] == [1]
+    assert one.placements[0].message.endswith("; 1 pods wait for nodes")
+    two = plan(fleet(cluster("a", pool("small", 0, grow=1), pool("big", 0, gpu("200Gi"), grow=3))), want(1, *both))
+    assert [placement.waiting for placement in two.placements] == [2]
+    there = plan(fleet(cluster("a", pool("small", 1, grow=1), pool("big", 1, gpu("200Gi")))), want(1, *both))
+    assert [placement.waiting for placement in there.placements] == [0]
+
+
+def test_room_that_a_plan_frees_counts_in_its_verdicts() -> None:
+    # One goes, its node is free, and the verdict for one more says so.
+    world = fleet(cluster("a", pool("default", 2)), replica("a/0", ready=True), replica("a/1"))
+    found = plan(world, want(1), explain=True)
+    assert [str(one.code) for one in found.verdicts] == ["Fits"]
+    full = plan(world, want(2), explain=True)
+    assert [(str(one.code), one.short) for one in full.verdicts] == [("Full", 1)]
+
+
+def test_a_leaving_replica_keeps_its_place_in_the_plan_until_it_goes() -> None:
+    now = want(1, selector={"tier": "prod"})
+    serving = replica("a/2", ready=True, constraints="of another time")
+    world = fleet(cluster("a"), cluster("b", labels={"tier": "prod"}), serving)
+    leaving, new = plan(world, now).placements
+    assert (leaving.state, leaving.index, leaving.name) == (State.LEAVING, 2, serving.key.name)
+    assert (leaving.constraints, leaving.engines[0].members[0].requests) == ("of another time", None)
+    assert leaving.message == "the deployment's cluster selector no longer matches cluster a"
+    assert (new.cluster, new.index) == ("b", 0)
+
+
+def test_a_leaving_replica_is_replaced_in_its_own_slot() -> None:
+    before = want(1)
+    now = want(1, selector={"tier": "prod"})
+    back = fleet(
+        cluster("a", pool("default", 4), labels={"tier": "prod"}),
+        replica("a/0", stamped("old"), ready=True, constraints=before.constraints()),
+    )
+    assert [(one.index, one.state) for one in plan(back, now).placements] == [(0, State.NEW)]
+
+
+# --- devices -------------------------------------------------------------------------------------------------------
+
+
+def test_a_signature_is_one_object_and_tells_what_it_is_claimed_through() -> None:
+    claimed = signature("fresh.example.com", {"a": {"int": 7}}, {"m": {"value": "1Gi"}}, device_class="fresh")
+    again = signature("fresh.example.com", {"a": {"int": 7}}, {"m": {"value": "1Gi"}}, device_class="fresh")
+    matched = signature(
+        "fresh.example.com", {"a": {"int": 7}}, {"m": {"value": "1Gi"}}, claim="Synthetic", device_class="fresh"
+    )
+    assert claimed is again
+    assert claimed is not matched
+    assert (claimed.group, matched.group) == ("fresh", "")
+    assert (claimed.claim, claimed.device_class) == ("DRA", "fresh")
+    (selector,) = ask('device.driver == "fresh.example.com" && device.attributes["fresh.example.com"].a == 7').selectors
+    assert claimed.judge(selector) is claimed.judge(selector), "evaluated once"
+    assert claimed.satisfies([selector])
+    assert not claimed.satisfies([selector, *ask('device.driver == "else"').selectors])
+    assert claimed.satisfies([])
+
+
+def test_a_matching_has_claimed_requests_in_their_order_and_devices_by_class() -> None:
+    devices = [gpu(count=4, name="a"), gpu(count=2, device_class="other", name="b")]
+    found = match([ask(count=3, name="z"), ask(count=2, name="y"), ask(count=1, name="x")], devices)
+    assert found == Matching(
+        (
+            Resolved("z", GPU, 3, (memory("141Gi"),)),
+            Resolved("y", "other", 2, (memory("141Gi"),)),
+            Resolved("x", GPU, 1, (memory("141Gi"),)),
+        ),
+        ((GPU, 4), ("other", 2)),
+    )
+    assert found.claims_any
+
+
+def test_classes_go_by_name_and_claimed_devices_before_matched_ones() -> None:
+    devices = [
+        gpu(count=1, claim="Synthetic", name="s"),
+        gpu(device_class="b", name="b"),
+        gpu(device_class="a", name="a"),
+    ]
+    found = match([ask()], devices)
+    assert found is not None
+    assert found.claims == (("a", 1),)
+    matched_only = match([ask()], devices[:1])
+    assert matched_only == Matching((), ())
+
+
+@pytest.mark.parametrize(
+    ("counts", "entries", "fits", "reason"),
+    [
+        ([2, 2], [(200, 2), (141, 2)], True, "as many as there are"),
+        ([2, 3], [(200, 2), (141, 2)], False, "one too many"),
+        ([1, 3], [(200, 2), (141, 2)], True, "a request over two entries"),
+        ([4], [(200, 2), (141, 2)], True, "all of them for one"),
+        ([5], [(200, 2), (141, 2)], False, "more than there are"),
+        ([1], [(200, 0)], False, "an entry of none"),
+    ],
+)
+def test_requests_share_the_devices_of_a_node(
+    counts: list[int], entries: list[tuple[int, int]], fits: bool, reason: str
+) -> None:
+    devices = [gpu(f"{size}Gi", count, name=f"d{size}") for size, count in entries]
+    requests = [ask(count=count, name=f"r{at}") for at, count in enumerate(counts)]
+    assert (match(requests, devices) is not None) is fits, reason
+
+
+def test_devices_are_handed_on_from_a_broad_request_to_a_narrow_one() -> None:
+    # The broad request took of both entries before the narrow ones came, and gives back what they need.
+    devices = [gpu("200Gi", 2, name="large"), gpu("141Gi", 3, name="small"), gpu("80Gi", 1, name="tiny")]
+    requests = [
+        ask(memory("80Gi"), 3, "broad"),
+        ask(memory("200Gi"), 2, "narrow"),
+        ask(memory("141Gi", "=="), 1, "exact"),
+    ]
+    found = match(requests, devices)
+    assert found is not None
+    assert found.claims == ((GPU, 6),)
+    assert match([*requests, ask(memory("80Gi"), 1, "more")], devices) is None
+
+
+def test_a_miss_says_what_is_missing_in_figures() -> None:
+    two = [gpu("141Gi", 2, name="a")]
+    assert explain_miss([ask(count=3)], two) == Miss(2, f"request gpu needs 3 x {GPU} on one node, a node has 2", 1)
+    assert explain_miss([ask(memory("200Gi"), name="big")], two) == Miss(
+        1, "request big matches no device (devices: a)"
+    )
+    assert explain_miss([ask(name="big")], []) == Miss(1, "request big matches no device (devices: none)")
+    both = explain_miss([ask(count=2), ask(count=1, name="second")], two)
+    assert both == Miss(3, "its 2 requests need 3 devices at once and compete for the same ones", 3)
+    # The request that came least near is the reason.
+    worst = explain_miss([ask(count=3, name="a-few"), ask(memory("200Gi"), name="b-none")], two)
+    assert worst.text == "request b-none matches no device (devices: a)"
+    matched = [gpu("141Gi", 1, claim="Synthetic", name="m")]
+    assert explain_miss([ask(count=2)], matched).text == "request gpu needs 2 x device on one node, a node has 1"
+    classes = [gpu(count=1, device_class="b", name="b"), gpu(count=1, device_class="a", name="a")]
+    assert explain_miss([ask(count=2)], classes).text == "request gpu needs 2 x a on one node, a node has 1"
+
+
+def test_a_device_that_cannot_be_judged_is_named_with_the_error() -> None:
+    devices = [
+        Device("b", signature("x", {}, {}, device_class="x"), 1),
+        Device("a", signature("x", {"speed": {"int": 1}}, {}, device_class="x"), 1),
+    ]
+    speed = ask('device.attributes["x"].speed > 1', name="fast")
+    assert explain_miss([speed], devices) == Miss(1, "request fast: device b cannot be judged: no such key: speed")
+    assert explain_miss([speed], devices[1:]) == Miss(1, "request fast matches no device (devices: a)")
