@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from modelplane.plan.cel import BoundDevice, Error, Match, compile_selector
 from tests.plan.test_vectors import DATA, judge, require_equal
 
 VECTORS = [json.loads(line) for line in (DATA / "functions.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -19,3 +20,25 @@ VECTORS = [json.loads(line) for line in (DATA / "functions.jsonl").read_text(enc
 @pytest.mark.parametrize("vector", VECTORS, ids=[str(number) for number in range(1, len(VECTORS) + 1)])
 def test_a_selector_of_any_function_answers_as_kubernetes_does(vector: dict[str, Any]) -> None:
     require_equal(vector["expression"], vector["base"], judge(vector["expression"], lists=False))
+
+
+@pytest.mark.parametrize(
+    ("attribute", "expression", "reason"),
+    [
+        ({"versions": ["1.2.3", "2.0.0"]}, 'size(A) == 2 && semver("2.0.0") in A', "versions in a list are versions"),
+        ({"ints": [1, 2]}, "2 in A", "numbers"),
+        ({"bools": [True]}, "true in A", "truths"),
+        ({"strings": ["a"]}, '"a" in A', "texts"),
+    ],
+)
+def test_an_attribute_of_several_values_is_a_list(attribute: dict[str, Any], expression: str, reason: str) -> None:
+    device = BoundDevice("d", {"links": attribute}, {}, list_attributes=True)
+    selector = compile_selector(expression.replace("A", 'device.attributes["d"].links'), list_attributes=True)
+    assert isinstance(selector.evaluate(device), Match), reason
+
+
+def test_an_attribute_of_no_known_kind_is_an_error_of_its_device_alone() -> None:
+    selector = compile_selector("true", list_attributes=True)
+    outcome = selector.evaluate(BoundDevice("d", {"links": {"floats": [1.5]}}, {}, list_attributes=True))
+    assert isinstance(outcome, Error)
+    assert outcome.reason == "attribute links: unsupported attribute value"
