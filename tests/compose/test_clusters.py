@@ -6,11 +6,11 @@ import pytest
 
 from modelplane.api.meta import Object
 from modelplane.api.metric_mapping import KIND as METRIC_MAPPING
-from modelplane.compose.contract import After, Chart, Unavailable
+from modelplane.compose.contract import Absent, After, Answer, Chart, Found, Observed, Unavailable
 from modelplane.compose.inference_cluster import gateway_hostname
 from modelplane.compose.kinds import GATEWAY, INFERENCE_CLASS, INFERENCE_CLUSTER, SERVING_STACK
 from modelplane.compose.registry import COMPOSERS, HOLDERS
-from tests.compose.fleet import Fleet, identity
+from tests.compose.fleet import FakeWorld, Fleet, identity
 from tests.compose.objects import (
     SYSTEM,
     device_class,
@@ -356,6 +356,27 @@ def test_a_gateway_address_outlives_the_stack_that_found_it() -> None:
     fleet.stores[None].pop(identity(stack_of(fleet)))
     fleet.reconcile(fleet.get(INFERENCE_CLUSTER, "eu"))
     assert fleet.get(INFERENCE_CLUSTER, "eu")["status"]["gateway"] == {"address": "inference-gateway.eu"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        pytest.param(Found({"metadata": {"name": SYSTEM}}), "True", id="somebody else made it"),
+        pytest.param(Absent(), "False", id="nobody has made it yet"),
+    ],
+)
+def test_a_system_namespace_that_somebody_else_made_on_the_cluster_is_as_good(answer: Answer, status: str) -> None:
+    fleet = registered()
+    fleet.settle()
+    stack = stack_of(fleet)
+    composer = COMPOSERS[SERVING_STACK]
+    [sight] = composer.reads(stack, {})
+    children = composer.compose(stack, FakeWorld({sight: answer})).children
+    seen = Observed(manifest={"metadata": {}}, ready=True)
+    observed = {child.key: seen for child in children if child.key != "gateway-namespace"}
+    ready = composer.compose(stack, FakeWorld({sight: answer}, observed=observed)).ready
+    assert ready is not None
+    assert ready.status == status
 
 
 def test_a_stack_without_a_cluster_is_not_installed_anywhere() -> None:

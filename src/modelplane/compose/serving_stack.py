@@ -17,13 +17,14 @@ from modelplane.compose.contract import (
     Chart,
     Child,
     Composition,
+    Found,
     Read,
     Unavailable,
     World,
 )
 from modelplane.compose.kinds import INFERENCE_CLUSTER, NAMESPACE
 from modelplane.compose.stack.components import charts
-from modelplane.compose.stack.gateway import critical_pods_quota, gateway_objects
+from modelplane.compose.stack.gateway import NAMESPACE_KEY, critical_pods_quota, gateway_objects
 
 ORPHANED = "Orphaned"
 """The stack has no InferenceCluster as its owner, so there is nowhere to install it."""
@@ -81,7 +82,9 @@ def _ready(world: World, cluster: str, keys: Sequence[str]) -> Condition:
     answer = world.answer(_sight(cluster))
     if isinstance(answer, Unavailable):
         return lost(READY, answer, f"cluster {cluster}")
-    waiting = [key for key in keys if key not in world.observed or not world.observed[key].ready]
+    # The system namespace of somebody else is as good as one of ours, and is no child that could be observed.
+    there = {NAMESPACE_KEY} if isinstance(answer, Found) else set()
+    waiting = [key for key in keys if key not in there and (key not in world.observed or not world.observed[key].ready)]
     if not waiting:
         return true(READY, AVAILABLE)
     hint = "; the gateway gets no address without a load balancer on the cluster" if waiting == ["gateway"] else ""

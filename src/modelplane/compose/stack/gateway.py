@@ -17,6 +17,7 @@ from modelplane.compose.kinds import (
 )
 
 CLUSTER_GATEWAY: Final = "inference-gateway"
+NAMESPACE_KEY: Final = "gateway-namespace"
 CONTROLLER: Final = "gateway.envoyproxy.io/gatewayclass-controller"
 
 HAS_ADDRESS: Final = Cel("has(object.status) && has(object.status.addresses) && size(object.status.addresses) > 0")
@@ -26,7 +27,7 @@ HAS_ADDRESS: Final = Cel("has(object.status) && has(object.status.addresses) && 
 def gateway_objects(cluster: str, class_name: str, listeners: Sequence[Object]) -> list[Child]:
     """Namespace, proxy settings, class and gateway, in the order in which they can be applied."""
     children = {
-        "gateway-namespace": manifest(NAMESPACE, SYSTEM_NAMESPACE),
+        NAMESPACE_KEY: manifest(NAMESPACE, SYSTEM_NAMESPACE),
         "gateway-proxy": _proxy(),
         "gateway-class": _gateway_class(class_name),
         "gateway": _gateway(class_name, listeners),
@@ -37,7 +38,7 @@ def gateway_objects(cluster: str, class_name: str, listeners: Sequence[Object]) 
             manifest=body,
             target=cluster,
             # Engines of a stack that goes still have routes and secrets of replicas in this namespace's gateway.
-            retain=key == "gateway-namespace",
+            retain=key == NAMESPACE_KEY,
             ready=HAS_ADDRESS if key == "gateway" else OnCreate(),
         )
         for key, body in children.items()
