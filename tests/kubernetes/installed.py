@@ -13,12 +13,15 @@ import json
 import os
 import shutil
 import signal
+import socket
+import socketserver
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -88,6 +91,7 @@ class Running:
         self.pod: str = pod["metadata"]["name"]
         self.log = log
         self._health = health
+        self.address = health.partition(":")[0]
         with log.open("ab") as out:
             self.process = subprocess.Popen(argv, stdout=out, stderr=out, env=environment)
 
@@ -114,6 +118,38 @@ class Running:
     def end(self) -> None:
         self.process.kill()
         self.process.wait()
+
+
+class ServiceProxy(socketserver.ThreadingTCPServer):
+    """Connections to a Service's own address end at whichever operator runs, as kube-proxy arranges it."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], target: Callable[[], tuple[str, int] | None]) -> None:
+        self.target = target
+        subprocess.run(["ip", "route", "add", "local", f"{address[0]}/32", "dev", "lo"], check=True)
+        super().__init__(address, _Connection)
+        threading.Thread(target=self.serve_forever, name="service proxy", daemon=True).start()
+
+
+class _Connection(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        assert isinstance(self.server, ServiceProxy)
+        target = self.server.target()
+        if target is None:
+            return
+        with socket.create_connection(target, timeout=10) as other:
+            back = threading.Thread(target=_pour, args=(other, self.request), daemon=True)
+            back.start()
+            _pour(self.request, other)
+            back.join(10)
+
+
+def _pour(source: socket.socket, into: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := source.recv(65536):
+            into.sendall(data)
+        into.shutdown(socket.SHUT_WR)
 
 
 class Kubelet:

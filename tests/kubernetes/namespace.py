@@ -20,6 +20,7 @@ from typing import Final
 import pytest
 
 from modelplane.local import network
+from tests.kubernetes import tally
 
 REPORTS: Final = "MODELPLANE_TEST_REPORTS"
 """Set in the inner pytest: the file that it writes its reports to."""
@@ -61,6 +62,9 @@ class Plugin:
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         for data in reports:
             report = item.config.hook.pytest_report_from_serializable(config=item.config, data=data)
+            if isinstance(report.longrepr, list):
+                # Where and why a test was skipped is a tuple, which JSON does not know.
+                report.longrepr = tuple(report.longrepr)
             item.ihook.pytest_runtest_logreport(report=report)
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
         return True
@@ -76,6 +80,9 @@ class Recorder:
         data = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
         with self._file.open("a") as out:
             out.write(f"{json.dumps(data)}\n")
+
+    def pytest_sessionfinish(self) -> None:
+        tally.save(self._file.with_name("tally"))
 
 
 def register(config: pytest.Config) -> None:
@@ -116,6 +123,7 @@ def _run(nodeids: Sequence[str], config: pytest.Config) -> dict[str, list[dict[s
             said = log.read()
         if not reports.exists():
             raise pytest.UsageError(f"the pytest inside the namespace ran nothing:\n{said[-4000:]}")
+        tally.load(Path(scratch) / "tally")
         found = defaultdict(list)
         for line in reports.read_text().splitlines():
             data = json.loads(line)

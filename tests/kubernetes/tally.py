@@ -12,6 +12,7 @@ The counts of a suite are summed under the words that they were given.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections import Counter, defaultdict
@@ -30,6 +31,18 @@ _FIXED: Final = re.compile(r"(\d+) divergences found this way are fixed")
 def count(what: str, number: int = 1) -> None:
     """Add to what the running test's file compared; ``what`` is a plural."""
     _COUNTED[_suite(os.environ["PYTEST_CURRENT_TEST"])][what] += number
+
+
+def save(file: Path) -> None:
+    """What was counted in this process, for one that stands for it."""
+    file.write_text(json.dumps(_COUNTED))
+
+
+def load(file: Path) -> None:
+    """Add what another process saved, if it did."""
+    if file.exists():
+        for suite, counts in json.loads(file.read_text()).items():
+            _COUNTED[suite].update(counts)
 
 
 def counted() -> Mapping[str, int]:

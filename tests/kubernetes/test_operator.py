@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import http.client
 import json
@@ -23,14 +24,26 @@ import yaml
 
 import modelplane.api
 from modelplane.api.meta import Object, condition_of
-from modelplane.kube.kubeconfig import Kubeconfig
+from modelplane.kube import Client, Kubeconfig
 from modelplane.local.kubernetes import ControlPlane
 from tests.kubernetes import namespace
 from tests.kubernetes.binaries import WITHOUT, folder
 from tests.kubernetes.binaries import helm as helm_binary
 from tests.kubernetes.endpoint import Endpoint
-from tests.kubernetes.installed import ACCOUNT, CHART, ROOT, SYSTEM, Kubelet, Running, audit_flags, audited, helm
+from tests.kubernetes.installed import (
+    ACCOUNT,
+    CHART,
+    ROOT,
+    SYSTEM,
+    Kubelet,
+    Running,
+    ServiceProxy,
+    audit_flags,
+    audited,
+    helm,
+)
 from tests.kubernetes.plane import running_plane
+from tests.kubernetes.tally import count
 
 pytestmark = [pytest.mark.namespace, pytest.mark.timeout(300)]
 
@@ -98,6 +111,11 @@ class Site:
     def pod(self, running: Running) -> Object:
         return next(pod for pod in self.kubelet.pods() if pod["metadata"]["name"] == running.pod)
 
+    def webhook(self) -> tuple[str, int] | None:
+        """Where an operator serves it."""
+        running = (one for one in reversed(self.kubelet.running) if one.process.poll() is None)
+        return next(((one.address, 9443) for one in running), None)
+
     def leader(self) -> Running | None:
         return next((one for one in self.kubelet.running if one.process.poll() is None and one.leading), None)
 
@@ -109,6 +127,19 @@ def documents(name: str) -> list[Object]:
 def true(obj: Object | None, kind: str) -> bool:
     condition = condition_of(obj, kind) if obj else None
     return condition is not None and condition.status == "True"
+
+
+def ready(site: Site, *paths: str, within: float = 90.0) -> None:
+    """Wait until the objects are Ready; fails with what they say, and the stacks."""
+    deadline = time.monotonic() + within
+    for path in paths:
+        while not true(site.get(path), "Ready"):
+            if time.monotonic() > deadline:
+                said = [(site.get(path) or {}).get("status"), *(one.get("status") for one in site.items(STACKS))]
+                pytest.fail(
+                    f"{path} is not Ready: {json.dumps([(one or {}).get('conditions') for one in said], indent=1)}"
+                )
+            time.sleep(0.05)
 
 
 @pytest.fixture(scope="module")
@@ -158,18 +189,43 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         kubelet.run(first)
         until(found.leader)
         kubelet.run(second)
+        service = found.get(f"/api/v1/namespaces/{SYSTEM}/services/modelplane-operator")
+        proxy = ServiceProxy((service["spec"]["clusterIP"], 443), found.webhook)
+        stack.callback(proxy.shutdown)
         yield found
 
 
 def register(site: Site) -> None:
-    """What a platform team does: a Secret per cluster, and the example's objects."""
+    """What a platform team does: a Secret per cluster, and the example's objects. The kubeconfigs have the rights that the page
+    says and no others."""
     for name, kubeconfig in site.clusters.items():
-        data = base64.b64encode(kubeconfig.read_bytes()).decode()
+        data = base64.b64encode(limited(kubeconfig).encode()).decode()
         metadata = {"name": f"{name.removeprefix('gpu-')}-kubeconfig", "namespace": SYSTEM}
         site.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"kubeconfig": data}})
     for name in ("10-inference-gateway", "20-inference-class", "30-inference-clusters"):
         for document in documents(name):
             site.apply(document)
+
+
+def limited(admin: Path) -> str:
+    """A kubeconfig of the account of rbac-cluster.yaml, which is applied first."""
+    config = yaml.safe_load(admin.read_text())
+    token = asyncio.run(_token(admin))
+    user = config["contexts"][0]["context"]["user"]
+    return yaml.safe_dump({**config, "users": [{"name": user, "user": {"token": token}}]})
+
+
+async def _token(admin: Path) -> str:
+    async with Client(Kubeconfig.load(admin)) as client:
+        for document in yaml.safe_load_all((ROOT / "src/modelplane/operator/rbac-cluster.yaml").read_text()):
+            await client.apply(document)
+        path = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts/modelplane/token"
+        request = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": 7200},
+        }
+        return str((await client.request("POST", path, body=request))["status"]["token"])
 
 
 def asked(site: Site) -> dict[str, str]:
@@ -262,13 +318,12 @@ def slice_of(site: Site, endpoint: str) -> str:
     return ""
 
 
-def nowhere(replicas: int) -> Object:
+def nowhere(cache: str) -> Object:
     """A deployment for which there is no cluster."""
     [deployment] = documents("40-model-deployment")
     deployment["metadata"]["name"] = "nowhere"
-    deployment["spec"]["replicas"] = replicas
     deployment["spec"]["template"]["spec"]["clusterSelector"] = {"matchLabels": {"modelplane.ai/region": "nowhere"}}
-    deployment["spec"]["template"]["spec"]["modelCacheRef"] = {"name": "deepseek-r1"}
+    deployment["spec"]["template"]["spec"]["modelCacheRef"] = {"name": cache}
     return deployment
 
 
@@ -305,14 +360,13 @@ def life(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Life:
     """Everything that an operator ever does, once."""
     register(site)
     install_charts(site, tmp_path_factory.mktemp("charts"))
-    for name in CLUSTERS:
-        until(lambda name=name: true(site.get(f"{OURS}/inferenceclusters/{name}"), "Ready"))  # type: ignore[misc]
+    ready(site, *(f"{OURS}/inferenceclusters/{name}" for name in CLUSTERS))
     deploy(site)
     for path in ("caches/hugging-face", "metrics/vllm"):
         for document in yaml.safe_load_all((ROOT / f"examples/{path}.yaml").read_text()):
             site.apply(document)
-    until(lambda: true(site.get(f"{TEAM}/modeldeployments/mock-demo"), "Ready"))
-    until(lambda: true(site.get(f"{TEAM}/modelservices/mock"), "Ready"))
+    ready(site, f"{TEAM}/modeldeployments/mock-demo")
+    ready(site, f"{TEAM}/modelservices/mock")
     answer = answered(site)
     owners = {
         owner["kind"].lower() + ("es" if owner["kind"].endswith("s") else "s")
@@ -320,12 +374,12 @@ def life(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Life:
         for owner in obj["metadata"]["ownerReferences"]
         if owner.get("blockOwnerDeletion")
     }
-    # A deployment that never has a place: it asks for a cache, and says the same again.
-    for replicas in (1, 2, 1):
-        site.apply(nowhere(replicas))
+    # A deployment that never has a place: it asks for caches, and says the same again.
+    for cache in ("one", "other", "one"):
+        site.apply(nowhere(cache))
         until(
-            lambda replicas=replicas: (
-                f"of {replicas} replicas" in said(site, "modeldeployments/nowhere", "ReplicasScheduled")
+            lambda cache=cache: (
+                f"/{cache} does not exist" in said(site, "modeldeployments/nowhere", "ModelCacheResolved")
             )
         )  # type: ignore[misc]
     events = "/api/v1/namespaces/ml-team/events"
@@ -334,6 +388,8 @@ def life(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Life:
             event["involvedObject"]["name"] == "nowhere" and event["count"] == 2 for event in site.items(events)
         )
     )
+    site.apply(nowhere("deepseek-r1"))
+    until(lambda: true(site.get(f"{TEAM}/modeldeployments/nowhere"), "ModelCacheResolved"))
     # An endpoint of a person, whose slice has to be made again when it is an address instead of a name.
     for url in ("http://models.example.com/v1", "http://192.0.2.7/v1"):
         site.apply(external("elsewhere", url))
@@ -364,6 +420,19 @@ def test_everything_happens_and_nothing_is_forbidden(life: Life) -> None:
         if event["annotations"]["authorization.k8s.io/decision"] == "forbid" or event["responseStatus"]["code"] == 403
     ]
     assert refused == []
+    count("requests of the operator, none forbidden", sum(1 for _ in audited(life.site.audit)))
+
+
+def test_the_api_server_asks_the_operator_what_a_schema_cannot_refuse(life: Life) -> None:
+    """By the chart's own registration, Service and certificate."""
+    site = life.site
+    broken = nowhere("deepseek-r1")
+    [member] = broken["spec"]["template"]["spec"]["engines"][0]["members"]
+    member["nodeSelector"]["devices"][0]["selectors"] = [{"cel": "device.capacity["}]
+    answer = site.real.send("POST", f"{TEAM}/modeldeployments?dryRun=All", json.dumps(broken).encode(), JSON)
+    assert answer.status == 422, answer.body
+    assert 'admission webhook "validate.modelplane.ai" denied the request' in answer.body["message"]
+    assert "devices[0].selectors[0].cel" in answer.body["message"]
 
 
 @dataclass(frozen=True, order=True)
@@ -460,6 +529,7 @@ def test_each_right_is_missed_where_it_is_taken_out(life: Life) -> None:
         if allowed(f"without-{number}", right):
             missed.append(right)
     assert missed == [], "these can be had by another rule as well"
+    count("rights, each taken out once", len(rights))
 
 
 @pytest.mark.parametrize(
@@ -495,7 +565,7 @@ def test_the_object_says_which_right_is_missing_and_goes_on_when_it_is_there(
         assert seen.reason == "ReconcileError"
     finally:
         site.put(path, {**less, "rules": role["rules"]})
-    until(lambda: true(site.get(endpoint), "Ready"))
+    ready(site, endpoint)
     site.delete(endpoint)
 
 
@@ -512,9 +582,9 @@ def fleet(life: Life) -> Fleet:
     site = life.site
     register(site)
     deploy(site)
-    until(lambda: true(site.get(f"{TEAM}/modeldeployments/mock-demo"), "Ready"))
-    until(lambda: true(site.get(f"{TEAM}/modelservices/mock"), "Ready"))
-    until(lambda: true(site.get(f"{OURS}/inferencegateways/default"), "Ready"))
+    ready(site, f"{TEAM}/modeldeployments/mock-demo")
+    ready(site, f"{TEAM}/modelservices/mock")
+    ready(site, f"{OURS}/inferencegateways/default")
     return Fleet(site, set(made(site)))
 
 
@@ -535,7 +605,7 @@ def ordered(fleet: Fleet, *names: str) -> None:
     """Endpoints that a person asks for while hands change; each is carried out, once, and nothing else changes."""
     site = fleet.site
     for name in names:
-        until(lambda name=name: true(site.get(f"{TEAM}/modelendpoints/{name}"), "Ready"))  # type: ignore[misc]
+        ready(site, f"{TEAM}/modelendpoints/{name}")
     now = made(site)
     of_names = {
         place
