@@ -40,7 +40,7 @@ class Endpoint:
         trusted = ssl.create_default_context(cadata=config.ca_data)
         trusted.check_hostname = False
         self._connect = lambda: http.client.HTTPSConnection(
-            str(address.hostname), address.port, context=trusted, timeout=20
+            str(address.hostname), address.port, context=trusted, timeout=60
         )
         self._connection = self._connect()
         self._forget = forget
@@ -69,8 +69,10 @@ class Endpoint:
         response = self._connection.getresponse()
         return Answer(response.status, _headers(response), _decoded(response.read()))
 
-    def watch(self, path: str, events: int, headers: Mapping[str, str] | None = None) -> Answer:
-        """The first ``events`` events, or fewer when the server ends the watch first."""
+    def watch(
+        self, path: str, events: int | None, headers: Mapping[str, str] | None = None, ends: str | None = None
+    ) -> Answer:
+        """The first ``events`` events, or those up to the object named ``ends``; fewer when the server ends the watch first."""
         connection = self._connect()
         every = {"Accept": "application/json", **(headers or {}), "Authorization": f"Bearer {self._tokens['admin']}"}
         try:
@@ -79,8 +81,10 @@ class Endpoint:
             if response.status != 200:
                 return Answer(response.status, _headers(response), _decoded(response.read()))
             seen = []
-            while len(seen) < events and (line := response.readline()):
+            while (events is None or len(seen) < events) and (line := response.readline()):
                 seen.append(json.loads(line))
+                if ends is not None and seen[-1]["object"]["metadata"].get("name") == ends:
+                    break
             return Answer(response.status, _headers(response), seen)
         finally:
             connection.close()

@@ -96,9 +96,9 @@ def _install(real: Endpoint) -> None:
     for path in sorted(CRDS.glob("*.yaml")):
         answer = real.send("POST", DEFINITIONS, path.read_bytes(), {"Content-Type": "application/yaml"})
         assert answer.status == 201, answer
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not all(_served(real, yaml.safe_load(path.read_bytes())) for path in CRDS.glob("*.yaml")):
-        assert time.monotonic() < deadline
+        assert time.monotonic() < deadline, "kube-apiserver serves our definitions still not"
         time.sleep(0.1)
 
 

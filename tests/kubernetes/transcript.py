@@ -35,7 +35,7 @@ HEADERS: Final = ("content-type", "warning", "www-authenticate")
 TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _ADDRESS: Final = re.compile(r"\b10\.96\.\d+\.\d+\b")
-_CURRENT: Final = re.compile(r"""(current: |\\"resourceVersion\\":\\")\d+""")
+_CURRENT: Final = re.compile(r"""(current: |(?:record|precondition) \((?=\d+\))|\\"resourceVersion\\":\\")\d+""")
 _UID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 
@@ -51,6 +51,8 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     table: bool = False
     save: Mapping[str, str] = {}
     events: int | None = None
+    ends: str | None = None
+    """A watch is read up to the first event about the object of this name."""
     until: int | None = None
     """Ask again until the answer has this status: for what a server learns a moment later, such as new rules."""
     forget: bool = False
@@ -80,6 +82,8 @@ class Player:
     namespace: str
     saved: dict[str, str] = field(default_factory=dict)
     labels: dict[tuple[str, str], str] = field(default_factory=dict)
+    last: Answer | None = None
+    """The last answer as it came."""
 
     def play(self, case: Case) -> list[Any]:
         self._prepare(case.setup)
@@ -109,8 +113,8 @@ class Player:
             headers["Accept"] = TABLE
         if step.forget:
             self.endpoint.forget()
-        if step.events is not None:
-            answer = self.endpoint.watch(path, step.events, headers)
+        if step.events is not None or step.ends is not None:
+            answer = self.endpoint.watch(path, step.events, headers, step.ends)
         else:
             body = self._body(step)
             if body is not None:
@@ -119,6 +123,7 @@ class Player:
             deadline = time.monotonic() + 10
             while step.until not in (None, answer.status) and time.monotonic() < deadline:
                 answer = self.endpoint.send(method, path, body, headers, step.user)
+        self.last = answer
         for name, where in step.save.items():
             self.saved[name] = str(_at(answer.body, where))
         return self._normal(answer, step)
@@ -162,6 +167,8 @@ class Player:
                 value = ["AGE" if isinstance(c, str) and re.fullmatch(r"\d+s", c) else c for c in value]
             if key == "managedFields":  # ordered by second, and a second may end between the two servers' turns
                 value = sorted(value, key=lambda e: (e["operation"], e["manager"], e.get("subresource", "")))
+            if key == "causes" and all(cause.get("reason") == "FieldManagerConflict" for cause in value):
+                value = sorted(value, key=lambda cause: (cause["field"], cause["message"]))  # there in no order
             return [self._value(inner, key) for inner in value]
         if key == "continue":  # another token here and there
             return bool(value)

@@ -2,7 +2,7 @@
 
 Null is absent, and in a list or a map the empty value of its type; an empty list or map that is not required is absent
 too. Custom kinds keep all of that for their schema to judge; a built-in kind has none of it once its body was read, so
-that nothing after this has to expect it.
+that nothing after this has to expect it. Counts that are zero are absent where Go has them so.
 """
 
 from __future__ import annotations
@@ -14,6 +14,29 @@ from modelplane.server.schema.node import Node
 from modelplane.server.schema.nothing import may_have_nothing
 
 _ZERO: Final[dict[str, object]] = {"string": "", "integer": 0, "number": 0, "boolean": False, "int-or-string": 0}
+
+
+_COUNTS: Final = ("availableReplicas", "observedGeneration", "readyReplicas")
+_LEFT_OUT: Final[dict[str, frozenset[str]]] = {
+    "DaemonSetSpec": frozenset({"minReadySeconds"}),
+    "DaemonSetStatus": frozenset(
+        {"numberAvailable", "numberUnavailable", "observedGeneration", "updatedNumberScheduled"}
+    ),
+    "DeploymentSpec": frozenset({"minReadySeconds", "paused"}),
+    "DeploymentStatus": frozenset({*_COUNTS, "replicas", "unavailableReplicas", "updatedReplicas"}),
+    "HorizontalPodAutoscalerStatus": frozenset({"currentReplicas"}),
+    "JobStatus": frozenset({"active", "failed", "succeeded"}),
+    "PodDisruptionBudgetStatus": frozenset({"observedGeneration"}),
+    "PodSpec": frozenset({"hostIPC", "hostNetwork", "hostPID"}),
+    "PodStatus": frozenset({"observedGeneration"}),
+    "ReplicaSetSpec": frozenset({"minReadySeconds"}),
+    "ReplicaSetStatus": frozenset({*_COUNTS, "fullyLabeledReplicas"}),
+    "ReplicationControllerStatus": frozenset({*_COUNTS, "fullyLabeledReplicas"}),
+    "ServiceSpec": frozenset({"healthCheckNodePort", "publishNotReadyAddresses"}),
+    "StatefulSetSpec": frozenset({"minReadySeconds"}),
+    "StatefulSetStatus": frozenset({"currentReplicas", "observedGeneration", "readyReplicas", "updatedReplicas"}),
+}
+"""Numbers and booleans that Go does not write when they are zero or false, by the names of their types."""
 
 
 def without_nulls(node: Node, obj: Object, *, empty: bool = False) -> Object:
@@ -29,7 +52,10 @@ def without_nulls(node: Node, obj: Object, *, empty: bool = False) -> Object:
 def _clean(node: Node | None, value: object, empty: bool) -> object:
     if isinstance(value, dict):
         kept = {}
+        left_out = _LEFT_OUT.get(node.name, ()) if node is not None and not empty else ()
         for name, item in value.items():
+            if left_out and name in left_out and item in (0, False):
+                continue
             below = None if node is None else node.field(name)
             if item is None:
                 if node is not None and below is not None and name not in node.properties and below.type in _ZERO:

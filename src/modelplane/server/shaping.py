@@ -154,7 +154,7 @@ def invalid(call: Call, name: str, errors: Iterable[FieldError]) -> Refusal:
     found = list(errors)
     gvk = call.type.gvk
     message = summary(gvk.kind, gvk.group, name, found)
-    if call.request.method != "POST" and not call.type.custom and call.backend.store.get(call.key) is not None:
+    if call.request.method != "POST" and call.backend.store.get(call.key) is not None:
         found = [error for error in found if error.path.startswith("metadata.")] + found  # judged twice there
     return refusals.invalid(gvk.kind, gvk.group, name, message, causes(found))
 

@@ -196,11 +196,10 @@ async def modify(call: Call, change: Change, *, tracked: bool = False) -> Entry:
         try:
             if dry_run:
                 return _imagined(call, entry.key, new, entry)
-            last = draft(stored(call, new))
-            if doomed:
-                await store.delete(entry.key, last, entry.revision)
-                return _imagined(call, entry.key, new, entry)  # the version of its end is for watchers
-            return await store.update(entry.key, last, entry.revision)
+            if doomed:  # watchers hear of its end with what was stored; who let it go, with what it came to
+                await store.delete(entry.key, draft(stored(call, old)), entry.revision)
+                return _imagined(call, entry.key, new, entry)
+            return await store.update(entry.key, draft(stored(call, new)), entry.revision)
         except StaleRevision:
             continue
     raise call.conflict(call.name)
@@ -260,7 +259,8 @@ def _own_part(call: Call, new: Object, old: Object) -> Object:
     if call.subresource == "status":
         kept = {key: value for key, value in old.items() if key != "status"}
         if not call.type.custom:
-            kept["metadata"] = new["metadata"]
+            fixed = behaviour_of(storage(call.type)).status_keeps
+            kept["metadata"] = _with_fixed(new["metadata"], old["metadata"], fixed) if fixed else new["metadata"]
         else:
             kept["metadata"] = {**old["metadata"]}
             if "managedFields" in new["metadata"]:
@@ -276,10 +276,19 @@ def _own_part(call: Call, new: Object, old: Object) -> Object:
     return new
 
 
+def _with_fixed(metadata: Object, before: Object, names: tuple[str, ...]) -> Object:
+    """Metadata in which some fields are what they were."""
+    kept = {name: value for name, value in metadata.items() if name not in names}
+    return kept | {name: before[name] for name in names if name in before}
+
+
 def content(call: Call, obj: Object) -> Object:
     """What counts for metadata.generation."""
     ignored = ("metadata", "status") if call.type.status_subresource or not call.type.custom else ("metadata",)
-    return {key: value for key, value in obj.items() if key not in ignored}
+    kept = {key: value for key, value in obj.items() if key not in ignored}
+    for name in () if call.subresource else behaviour_of(storage(call.type)).generation_counts:
+        kept[name] = obj["metadata"].get(name)
+    return kept
 
 
 def is_doomed(obj: Object) -> bool:

@@ -26,6 +26,7 @@ from modelplane.server.behaviours.services import Services
 __all__ = ["Behaviour", "behaviour_of"]
 
 _PLAIN: Final = Behaviour()
+_ALL_METADATA: Final = ("labels", "annotations", "finalizers", "ownerReferences")
 _ROLES: Final = ("clusterrolebindings", "clusterroles", "rolebindings", "roles")
 _UNENFORCED: Final = {
     "limitranges": "this API server does not apply their defaults and limits",
@@ -48,6 +49,9 @@ _BEHAVIOURS: Final[dict[str, Behaviour]] = {
     "secrets": Secrets(),
     "services": Services(),
     "jobs.batch": Jobs(),
+    "deployments.apps": Behaviour(status_keeps=("labels",), generation_counts=("annotations",)),
+    "resourceclaims.resource.k8s.io": Behaviour(status_keeps=_ALL_METADATA),
+    "volumeattachments.storage.k8s.io": Behaviour(status_keeps=_ALL_METADATA),
     "horizontalpodautoscalers.autoscaling": Autoscalers(),
     "nodes": Nodes(),
     "endpoints": Behaviour(creates_on_update=True),

@@ -21,6 +21,11 @@ class Behaviour:
     creates_on_update: bool = False
     """Whether a PUT of an object that does not exist creates it."""
 
+    status_keeps: tuple[str, ...] = ()
+    """Fields of metadata that a write of the status does not touch."""
+    generation_counts: tuple[str, ...] = ()
+    """Fields of metadata whose change raises the generation, as a change of the spec does."""
+
     graceful: bool = False
     """Whether its objects may linger when they are deleted, until whoever runs them removes them."""
     serial: bool = False

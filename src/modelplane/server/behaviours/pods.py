@@ -23,6 +23,7 @@ class Pods(Behaviour):
 
     returns_deleted: bool = True
     graceful: bool = True
+    status_keeps: tuple[str, ...] = ("ownerReferences",)
 
     def prepare_create(self, obj: Object, store: Store) -> None:
         spec = obj.setdefault("spec", {})

@@ -61,7 +61,14 @@ def _apply(document: object, operation: object) -> object:
         return document
     if op in _NEEDS_FROM:
         source = operation["from"]
-        value = copy.deepcopy(_get(document, _pointer(source), source, str(op)))
+        found = _pointer(source)
+        held = _parent(document, found, source, str(op)) if found else document
+        if (
+            op == "copy" and found and isinstance(held, dict)
+        ):  # of a missing member it copies null, as the API server has it
+            value = copy.deepcopy(held.get(found[-1]))
+        else:
+            value = copy.deepcopy(_get(document, found, source, str(op)))
         if op == "move":
             if path == source:
                 return document

@@ -30,7 +30,7 @@ def strategic_merge(obj: Object, patch: object, node: Node) -> Object:
 def _maps(original: Object, patch: Object, node: Node) -> Object:
     directive = patch.pop(_PATCH, None)
     if directive == "replace":
-        return _clean_map(patch)
+        return patch  # with its nulls: where the schema has text, they become empty text
     if directive == "delete":
         return {}
     if directive is not None:
