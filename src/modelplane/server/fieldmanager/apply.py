@@ -115,7 +115,7 @@ def track_update(
     """
     version = new.get("apiVersion") or ""
     sent = (new.get("metadata") or {}).get("managedFields")
-    known, before = _taken_apart(old or empty(version, str(new.get("kind")), schema))
+    known, before = _taken_apart(old) if old else ({}, empty(version, str(new.get("kind")), schema))
     _, after = _taken_apart(new)
     managers = known if subresource else _sent_or_known(sent, known)
     if not managers and old is not None:
@@ -154,18 +154,22 @@ def _bare(obj: Object) -> Object:
 
 def _taken_apart(obj: Object) -> tuple[Managers, Object]:
     """The managers of an object, and the object without them."""
-    sent = (obj.get("metadata") or {}).get("managedFields")
+    metadata = obj.get("metadata") or {}
+    if "managedFields" not in metadata:
+        return {}, obj
     try:
-        managers = entries.decode(sent)
+        managers = entries.decode(metadata["managedFields"])
     except BadBody:
         managers = {}
     return managers, _bare(obj) if "metadata" in obj else dict(obj)
 
 
 def _put_together(obj: Object, managers: Managers) -> Object:
-    metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key != "managedFields"}
+    metadata = dict(obj.get("metadata") or {})
     if managers:
         metadata["managedFields"] = entries.encode(managers)
+    else:
+        metadata.pop("managedFields", None)
     return {**obj, "metadata": metadata}
 
 

@@ -69,7 +69,8 @@ def encode(managers: Managers) -> list[Object]:
         who, managed = item
         return who.operation, managed.time or "", who.manager, managed.api_version, who.subresource
 
-    return [_entry(who, managed) for who, managed in sorted(managers.items(), key=order)]
+    listed = managers.items() if len(managers) == 1 else sorted(managers.items(), key=order)
+    return [_entry(who, managed) for who, managed in listed]
 
 
 def _entry(who: Owner, managed: Managed) -> Object:
@@ -89,6 +90,8 @@ def _entry(who: Owner, managed: Managed) -> Object:
 
 def cap(managers: Managers) -> None:
     """Fold the oldest updaters into one per version, so that their number stays bounded."""
+    if len(managers) <= MAX_UPDATERS:
+        return
     updaters = sorted(
         (who for who in managers if who.operation == UPDATE), key=lambda who: (managers[who].time or "", str(who))
     )

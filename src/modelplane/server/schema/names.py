@@ -31,6 +31,8 @@ def _rule(expression: str, limit: int, words: str, *, undotted: bool = False) ->
     compiled = re.compile(expression)
 
     def check(text: str) -> list[str]:
+        if len(text) <= limit and compiled.fullmatch(text):  # what it matches has one byte a character
+            return []
         found = [_too_long(limit)] if len(text.encode()) > limit else []
         if compiled.fullmatch(text):
             return found
@@ -102,8 +104,11 @@ def label_key(text: str) -> tuple[str, ...]:
 
 def labels(values: Mapping[str, object], path: str) -> list[FieldError]:
     """Errors of a label map."""
-    found = [(key, words) for key in values for words in label_key(key)]
-    found += [(str(value), words) for value in values.values() for words in label_value(str(value))]
+    found: list[tuple[str, str]] = []
+    for key in values:
+        found += [(key, words) for words in label_key(key)]
+    for value in map(str, values.values()):
+        found += [(value, words) for words in label_value(value)]
     return [FieldError(path=path, type=ErrorType.INVALID, bad_value=bad, message=words) for bad, words in found]
 
 
@@ -138,8 +143,9 @@ def metadata(
     for key in annotations:
         for words in label_key(key.lower()):
             invalid("annotations", key, words)
-    size = sum(len(key.encode()) + len(str(value).encode()) for key, value in annotations.items())
-    if size > _ANNOTATIONS_LIMIT:
+    if annotations and sum(len(key.encode()) + len(str(value).encode()) for key, value in annotations.items()) > (
+        _ANNOTATIONS_LIMIT
+    ):
         message = f"may not be more than {_ANNOTATIONS_LIMIT} bytes"
         errors.append(FieldError(path="metadata.annotations", type=ErrorType.TOO_LONG, message=message))
     for position, finalizer in enumerate(meta.get("finalizers") or ()):
@@ -150,9 +156,10 @@ def metadata(
             message = "name is neither a standard finalizer name nor is it fully qualified"
             invalid(f"finalizers[{position}]", finalizer, message)
     finalizers = meta.get("finalizers") or ()
-    if {"orphan", "foregroundDeletion"} <= set(finalizers):
+    if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         invalid("finalizers", list(finalizers), "finalizer orphan and foregroundDeletion cannot be both set")
-    return errors + _owners(meta.get("ownerReferences") or ())
+    references = meta.get("ownerReferences")
+    return errors + _owners(references) if references else errors
 
 
 def _owners(references: object) -> list[FieldError]:
