@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http
+import itertools
 import logging
 import re
 import ssl
 import time
 from collections import deque
 from email.utils import formatdate
+from functools import lru_cache
 from pathlib import Path
 from socket import socket
 from typing import Final, cast
@@ -34,6 +36,9 @@ LONG: Final = 1 << 16
 """From here on a copy of a body costs more than a write of its own."""
 _PHRASES: Final = {status.value: status.phrase for status in http.HTTPStatus}
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_AUDIT: Final = new_uid()[:-12]
+"""How the identities of this process' answers start; they end with their number."""
+_numbers: Final = itertools.count(1)
 _BROKEN: Final = b"Invalid HTTP request received."
 
 
@@ -126,7 +131,7 @@ class Connection(asyncio.Protocol):
         self._reading.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._reading.headers.append((name.decode("latin-1").lower(), value.decode("latin-1")))
+        self._reading.headers.append((_name(name), value.decode("latin-1")))
 
     def on_headers_complete(self) -> None:
         exchange = self._reading
@@ -161,7 +166,7 @@ class Connection(asyncio.Protocol):
             body = exchange.body[0] if len(exchange.body) == 1 else b"".join(exchange.body)
             found, warnings = await self._application.answer(exchange.method, url, exchange.headers, body)
             keep_alive = exchange.keep_alive and not self._closing
-            extra = "".join([f'warning: 299 - "{_quotable(text)}"\r\n' for text in warnings])
+            extra = "".join([f'warning: 299 - "{_quotable(text)}"\r\n' for text in warnings]) if warnings else ""
             if not keep_alive:
                 extra += "connection: close\r\n"
             if isinstance(found, Stream):
@@ -295,6 +300,12 @@ class Connections:
                 connection.close()
 
 
+@lru_cache(maxsize=256)
+def _name(name: bytes) -> str:
+    """The name of a header, of which clients use few."""
+    return name.decode("latin-1").lower()
+
+
 def _quotable(text: str) -> str:
     plain = _CONTROL.sub(" ", text.replace("\\", "\\\\").replace('"', '\\"'))
     return plain.encode("ascii", "backslashreplace").decode()
@@ -313,7 +324,7 @@ def _head(code: int, type_: str, length: int | None, extra: str, *, cached: bool
     size = "" if length is None else f"content-length: {length}\r\n"
     return (
         f"HTTP/1.1 {code} {_PHRASES.get(code, '')}\r\ndate: {_date()}\r\ncontent-type: {type_}\r\n{control}"
-        f"audit-id: {new_uid()}\r\n{size}{extra}\r\n"
+        f"audit-id: {_AUDIT}{next(_numbers):012x}\r\n{size}{extra}\r\n"
     ).encode("latin-1", "replace")
 
 

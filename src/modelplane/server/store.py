@@ -296,17 +296,17 @@ class Store:
 
     # Writing: from the event loop to the writer thread and back.
 
-    async def create(self, key: Key, draft: Draft) -> Entry:
+    def create(self, key: Key, draft: Draft) -> asyncio.Future[Entry]:
         """Raises KeyExists."""
-        return await self._submit(Change.ADDED, key, draft, 0)
+        return self._submit(Change.ADDED, key, draft, 0)
 
-    async def update(self, key: Key, draft: Draft, expected: int) -> Entry:
+    def update(self, key: Key, draft: Draft, expected: int) -> asyncio.Future[Entry]:
         """Raises StaleRevision unless the key is at revision ``expected``."""
-        return await self._submit(Change.MODIFIED, key, draft, expected)
+        return self._submit(Change.MODIFIED, key, draft, expected)
 
-    async def delete(self, key: Key, draft: Draft, expected: int) -> Entry:
+    def delete(self, key: Key, draft: Draft, expected: int) -> asyncio.Future[Entry]:
         """Remove the key; ``draft`` is the last body that watchers get. Raises StaleRevision as `update` does."""
-        return await self._submit(Change.DELETED, key, draft, expected)
+        return self._submit(Change.DELETED, key, draft, expected)
 
     def _submit(self, change: Change, key: Key, draft: Draft, expected: int) -> asyncio.Future[Entry]:
         done: asyncio.Future[Entry] = self._loop.create_future()

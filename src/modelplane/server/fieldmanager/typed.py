@@ -163,13 +163,17 @@ def _compare(node: Node, old: object, new: object, path: Path, found: Comparison
         return
     if kind == _MAP:
         before, after = _dict(old), _dict(new)
-        gained = found.added.place(path) if after.keys() - before.keys() else None
-        for name in {**before, **after}:
-            if gained is not None and name not in before:
-                _gain(node, name, after[name], gained)
-            else:
-                at = (*path, fieldset.field(name))
-                _compare(below(node, name), before[name], after.get(name, MISSING), at, found)
+        gained: FieldSet | None = None
+        for name, item in after.items():
+            former = before.get(name, MISSING)
+            if former is MISSING:
+                if gained is None:
+                    gained = found.added.place(path)
+                _gain(node, name, item, gained)
+            elif former is not item:
+                _compare(below(node, name), former, item, (*path, fieldset.field(name)), found)
+        for name in before.keys() - after.keys():
+            _compare(below(node, name), before[name], MISSING, (*path, fieldset.field(name)), found)
     else:
         _compare_items(node, _list(old), _list(new), path, found)
     if new is MISSING:
