@@ -18,12 +18,13 @@ from modelplane.server.request import ANONYMOUS
 
 _ROLES: Final = (f"roles.{GROUP}", f"clusterroles.{GROUP}")
 _BINDINGS: Final = (f"rolebindings.{GROUP}", f"clusterrolebindings.{GROUP}")
+_GUARDED: Final = frozenset({*_ROLES, *_BINDINGS})
 
 
 def check(call: Call, new: Object, old: Object | None) -> None:
     """Raises a 403 that lists what the user does not hold."""
     resource = storage(call.type)
-    if resource not in (*_ROLES, *_BINDINGS) or MASTERS in call.request.user.groups:
+    if resource not in _GUARDED or MASTERS in call.request.user.groups:
         return
     if resource in _ROLES:
         if old is not None and old.get("rules") == new.get("rules"):

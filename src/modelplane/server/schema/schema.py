@@ -67,7 +67,8 @@ class Schema:
 
     def default(self, obj: Object) -> Object:
         """With defaults filled in; the input is left as it is."""
-        filled = defaulting.default(self.node, defaulting.drop_nulls(self.node, obj))
+        # Of a built-in kind nothing is null any longer (nulls.py); of a custom one its schema decides here.
+        filled = defaulting.default(self.node, obj if self.builtin else defaulting.drop_nulls(self.node, obj))
         if self._fill is not None:
             filled = copy.deepcopy(filled)
             self._fill(filled)
