@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelplane.plan.cel.program import Program
-from modelplane.plan.cel.syntax import Fault
+from modelplane.plan.cel.syntax import CelError, Fault
 from modelplane.plan.cel.values import UInt, Value
 
 cel = pytest.importorskip("cel_expr_python.cel", reason="Google's CEL library is a development dependency")
@@ -135,7 +135,13 @@ def plain(value: Value) -> Value:
 def test_random_expressions_have_the_value_that_googles_library_gives(random: Random, depth: int, kind: str) -> None:
     text = getattr(Writer(random), kind)(depth)
     theirs = ENV.compile(text).eval(data={})
-    program = Program(text, {})
+    try:
+        program = Program(text, {})
+    except CelError as error:
+        # Kubernetes converts constants before it runs anything, so even one that nothing would ask for ends it.
+        if not str(error).startswith("program instantiation failed"):
+            raise
+        return
     try:
         ours = plain(program.run(()))
     except Fault:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import contextmanager
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final, assert_never
 
+from modelplane.plan.cel.infer import Inference, is_variable, most_general
 from modelplane.plan.cel.registry import FUNCTIONS, Overload
 from modelplane.plan.cel.syntax import (
     Bind,
@@ -41,8 +41,6 @@ from modelplane.plan.cel.types import (
     list_of,
     map_of,
     optional_of,
-    substitute,
-    unify,
 )
 from modelplane.plan.cel.values import UInt
 
@@ -67,7 +65,8 @@ def check(source: Source, node: Node, variables: Mapping[str, Type]) -> Type:
     result = checker.visit(node)
     if checker.issues:
         raise CelError(source, checker.issues, "compilation failed: ")
-    return result
+    checker.settle()
+    return checker.inference.resolved(result, final=True)
 
 
 def qualified_name(node: Node) -> str | None:
@@ -85,6 +84,21 @@ class _Checker:
         self.source = source
         self.scope = dict(variables)
         self.issues: list[Issue] = []
+        self.inference = Inference()
+        self._calls: list[tuple[Call, list[Type]]] = []
+        self._nodes: list[Node] = []
+
+    def settle(self) -> None:
+        """Give every node its type and say of every call whether its one overload is certain, now that all is known."""
+        for each in self._nodes:
+            assert each.type is not None
+            each.type = self.inference.resolved(each.type, final=True)
+        for node, types in self._calls:
+            certain = not any(self.inference.resolved(found, final=True).is_dynamic for found in types)
+            node.exact = len(node.overloads or ()) == 1 and certain
+
+    def assignable(self, given: Type, wanted: Type) -> bool:
+        return self.inference.assignable([given], [wanted])
 
     def report(self, at: int, message: str) -> Type:
         self.issues.append(self.source.issue(at, message))
@@ -99,6 +113,7 @@ class _Checker:
 
     def visit(self, node: Node) -> Type:
         node.type = found = self._visit(node)
+        self._nodes.append(node)
         return found
 
     def _visit(self, node: Node) -> Type:
@@ -139,7 +154,7 @@ class _Checker:
         name = qualified_name(node)
         if name in TYPE_NAMES and name.partition(".")[0] not in self.scope:
             return Type("type", (TYPE_NAMES[name],))
-        operand = self.visit(node.operand)
+        operand = self.inference.resolved(self.visit(node.operand))
         through = operand.name == "optional_type"
         found = self.field(operand.params[0] if through and operand.params else operand, node)
         if node.test:
@@ -152,7 +167,9 @@ class _Checker:
             return found or self.report(node.at, f"undefined field '{node.field}'")
         if operand.name == "map":
             return operand.params[1] if operand.params else DYN
-        if operand.name in ("dyn", "error"):
+        if is_variable(operand):
+            self.assignable(DYN, operand)
+        if operand.is_dynamic or is_variable(operand):
             return DYN
         return self.report(node.at, f"type '{operand}' does not support field selection")
 
@@ -179,9 +196,9 @@ class _Checker:
 
     def logic(self, node: Call) -> Type:
         types = [self.visit(argument) for argument in node.args]
-        for left, right in pairwise(types):
-            if not (unify({}, BOOL, left) and unify({}, BOOL, right)):
-                return self.no_overload(node, [left, right])
+        told = [self.assignable(found, BOOL) for found in types]
+        if not all(told):
+            return self.no_overload(node, types)
         return BOOL
 
     def resolve(self, node: Call, overloads: list[Overload], types: list[Type]) -> Type:
@@ -191,19 +208,19 @@ class _Checker:
         for overload in overloads:
             if overload.member != member or len(overload.params) != len(types):
                 continue
-            bound: dict[str, Type] = {}
-            if all(unify(bound, formal, actual) for formal, actual in zip(overload.params, types, strict=True)):
-                found = substitute(bound, overload.result)
+            gives, *wanted = self.inference.instance((overload.result, *overload.params))
+            if self.inference.assignable(types, wanted):
+                found = self.inference.resolved(gives)
                 result = found if result is None or result == found else DYN
                 matched.append(overload)
         if result is None:
             return ERROR if ERROR in types else self.no_overload(node, types)
         node.overloads = tuple(matched)
-        node.exact = len(matched) == 1 and not any(actual.is_dynamic for actual in types)
+        self._calls.append((node, types))
         return result
 
     def no_overload(self, node: Call, types: list[Type]) -> Type:
-        shown = [str(found) for found in types]
+        shown = [str(self.inference.resolved(found, final=True)) for found in types]
         if node.target is not None:
             arguments = f"{shown[0]}.({', '.join(shown[1:])})"
         else:
@@ -218,31 +235,30 @@ class _Checker:
             found = self.visit(child)
             if index in node.optional:
                 found = self.unwrap(found, child.at)
-            element = self.join(element, found, child.at)
-        return list_of(element or DYN)
+            element = self.join(element, found)
+        return list_of(element or self.inference.fresh())
 
     def map_literal(self, node: MapExpr) -> Type:
         key: Type | None = None
         value: Type | None = None
         for entry in node.entries:
-            key = self.join(key, self.visit(entry.key), entry.key.at)
+            key = self.join(key, self.visit(entry.key))
             found = self.visit(entry.value)
             if entry.optional:
                 found = self.unwrap(found, entry.value.at)
-            value = self.join(value, found, entry.value.at)
-        return map_of(key or DYN, value or DYN)
+            value = self.join(value, found)
+        return map_of(key or self.inference.fresh(), value or self.inference.fresh())
 
     def unwrap(self, found: Type, at: int) -> Type:
         if found.name == "optional_type":
             return found.params[0]
         return found if found.is_dynamic else self.mismatch(at, optional_of(found), found)
 
-    def join(self, before: Type | None, found: Type, at: int) -> Type:
+    def join(self, before: Type | None, found: Type) -> Type:
         if before is None or before == found:
             return found
-        if unify({}, before, found):
-            return before if before.is_dynamic or not found.is_dynamic else found
-        return self.mismatch(at, before, found)
+        # Values of different types are let through here: whether they may stand together is judged when all types are known.
+        return most_general(before, found) if self.assignable(before, found) else DYN
 
     def mismatch(self, at: int, expected: Type, found: Type) -> Type:
         return self.report(at, f"expected type '{expected}' but found '{found}'")
@@ -250,12 +266,13 @@ class _Checker:
     # --- comprehensions -----------------------------------------------------------------------------------------
 
     def fold(self, node: Fold) -> Type:
-        over = self.visit(node.range)
+        over = self.inference.resolved(self.visit(node.range))
         if over.name == "list":
             index, item = INT, over.params[0]
         elif over.name == "map":
             index, item = over.params
-        elif over.name in ("dyn", "error"):
+        elif over.name in ("dyn", "error") or is_variable(over):
+            self.assignable(DYN, over)
             index, item = DYN, DYN
         else:
             self.report(
@@ -272,30 +289,31 @@ class _Checker:
                 self.require_bool(node.filter)
             if node.kind in ("all", "exists", "existsOne", "filter"):
                 self.require_bool(node.body)
-                return BOOL if node.kind != "filter" else list_of(names[node.item])
+                return BOOL if node.kind != "filter" else self.inference.resolved(list_of(names[node.item]))
             body = self.visit(node.body)
         if node.kind in ("map", "transformList"):
-            return list_of(body)
+            return self.inference.resolved(list_of(body))
         if node.kind == "transformMap":
-            return map_of(index, body)
-        if body.name != "map" and not body.is_dynamic:
+            return self.inference.resolved(map_of(index, body))
+        entries = map_of(self.inference.fresh(), self.inference.fresh())
+        if not self.assignable(body, entries):
             return self.mismatch(node.body.at, map_of(DYN, DYN), body)
-        return body
+        return self.inference.resolved(entries)
 
     def require_bool(self, node: Node) -> None:
         found = self.visit(node)
-        if not unify({}, BOOL, found):
-            self.mismatch(node.at, BOOL, found)
+        if not self.assignable(found, BOOL):
+            self.mismatch(node.at, BOOL, self.inference.resolved(found, final=True))
 
     def optional_map(self, node: OptionalMap) -> Type:
-        value = self.visit(node.value)
-        if value.name != "optional_type" and not value.is_dynamic:
-            return self.mismatch(node.value.at, optional_of(DYN), value)
-        inner = value.params[0] if value.params else DYN
-        with self.binding({node.name: inner}):
+        value, inner = self.visit(node.value), self.inference.fresh()
+        if not self.assignable(value, optional_of(inner)):
+            return self.mismatch(node.value.at, optional_of(DYN), self.inference.resolved(value, final=True))
+        with self.binding({node.name: self.inference.resolved(inner)}):
             body = self.visit(node.body)
-        if not node.flat:
-            return optional_of(body)
-        if body.name != "optional_type" and not body.is_dynamic:
-            return self.mismatch(node.body.at, optional_of(DYN), body)
-        return body
+        # As a choice between what the body gives and an empty optional.
+        either = self.inference.fresh()
+        given = [body if node.flat else optional_of(body), optional_of(self.inference.fresh())]
+        if not self.inference.assignable(given, [either, either]):
+            return self.mismatch(node.body.at, optional_of(DYN), self.inference.resolved(body, final=True))
+        return self.inference.resolved(either)

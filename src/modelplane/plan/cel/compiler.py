@@ -12,6 +12,8 @@ from typing import Final, TypeAlias, assert_never
 
 from modelplane.plan.cel.check import qualified_name
 from modelplane.plan.cel.folds import Exhausted, fold_closure
+from modelplane.plan.cel.functions.operators import index, optional_index, value_of
+from modelplane.plan.cel.functions.regexes import pattern
 from modelplane.plan.cel.registry import Overload
 from modelplane.plan.cel.syntax import (
     Bind,
@@ -26,14 +28,18 @@ from modelplane.plan.cel.syntax import (
     OptionalMap,
     Select,
 )
-from modelplane.plan.cel.types import TYPE_NAMES
-from modelplane.plan.cel.values import NONE, Optional, TypeValue, Value, kind, map_key, overload_fault
+from modelplane.plan.cel.types import TYPE_NAMES, Type
+from modelplane.plan.cel.values import NONE, Optional, TypeValue, Value, key_value, kind, literal_key, overload_fault
 
 Frame: TypeAlias = list[Value]
 Closure: TypeAlias = Callable[[Frame], Value]
 
 CONVERSIONS: Final = frozenset({"bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint"})
-_FOLDED: Final = CONVERSIONS | {"quantity", "semver", "ip", "cidr", "url"}
+_FOLDED: Final = CONVERSIONS | {"dyn", "type", "quantity", "semver", "ip", "cidr", "url"}
+_EARLY: Final = CONVERSIONS | {"dyn", "type"}
+_FOLDING: Final = 1_000_000
+"""Steps for working out one constant."""
+_QUALIFIERS: Final = (bool, int, str, float)
 _CONSTANT_TIME: Final = frozenset({"_[_]", "_[?_]", "size", "type", "dyn"})
 _SIZED: Final = frozenset({"string", "bytes", "list"})
 _LARGE: Final = 256
@@ -89,7 +95,8 @@ class _Builder:
                 place = self.scope.get(node.name)
                 if place is None:
                     return _constant(TypeValue(node.name))
-                return _guarded(place) if node.name in self.guarded else operator.itemgetter(place)
+                read = _guarded(place) if node.name in self.guarded else operator.itemgetter(place)
+                return _as_attribute(read, node)
             case Select():
                 return self.select(node)
             case Call():
@@ -124,8 +131,18 @@ class _Builder:
             case "_||_":
                 return _logic(closures, True)
             case "_?_:_":
-                return _conditional(*closures)
+                return _as_attribute(_conditional(*closures), node)
+            case "_[_]" | "_[?_]":
+                if _is_constant(node.args[1]) and not isinstance(key := closures[1]([_FOLDING]), _QUALIFIERS):
+                    raise ConstantError(f"invalid qualifier type: {kind(key)}")
+                over = node.args[0].type
+                if over is not None and (over.name == "optional_type" or over.is_dynamic):
+                    return _patient_index(index if node.function == "_[_]" else optional_index, *closures)
+            case "matches" | "find" | "findAll":
+                self.require_pattern(node)
             case "@in":
+                if isinstance(node.args[1], ListExpr) and not node.args[1].elements:
+                    return _constant(False)  # decided without a look at the item
                 members = _literal_strings(node.args[1])
                 if members is not None:
                     return _in_literals(closures[0], members)
@@ -135,15 +152,24 @@ class _Builder:
         if self.looping and node.function not in _CONSTANT_TIME:
             closures = [_measured(closure) for closure in closures]
         closure = _invoke(node.function, node.overloads, closures, node.exact)
-        if node.function in _FOLDED and all(isinstance(operand, Literal) for operand in operands):
+        if node.function in _FOLDED and all(map(_is_constant, operands)):
             try:
-                return _constant(closure([]))
+                return _constant(closure([_FOLDING]))
             except Fault as fault:
                 if node.function in CONVERSIONS:
                     raise ConstantError(str(fault)) from fault
         if node.function == "_+_" or any(overload.result.name in _SIZED for overload in node.overloads):
             return _sized(closure)
         return closure
+
+    def require_pattern(self, node: Call) -> None:
+        """Patterns that are known already are read before any device is met. Raises `ConstantError`."""
+        place = node.args[0] if node.target is not None else node.args[-1]
+        if _is_constant(place) and isinstance(text := self.build(place)([_FOLDING]), str):
+            try:
+                pattern(text)
+            except Fault as fault:
+                raise ConstantError(str(fault)) from fault
 
     def list_literal(self, node: ListExpr) -> Closure:
         closures = [self.build(element) for element in node.elements]
@@ -173,18 +199,21 @@ class _Builder:
         def build(frame: Frame) -> Value:
             found: dict[Value, Value] = {}
             for key_closure, value_closure, optional in entries:
-                key, value = map_key(key_closure(frame)), value_closure(frame)
+                key, value = literal_key(key_closure(frame)), value_closure(frame)
                 if optional:
                     if not isinstance(value, Optional):
                         raise overload_fault()
                     if not value.present:
                         continue
                     value = value.value
-                if key in found:
-                    raise Fault(f"Failed with repeated key: {key}")
                 found[key] = value
             return found
 
+        if _is_constant(node):
+            try:
+                return _constant(build([_FOLDING]))
+            except Fault as fault:
+                raise ConstantError(str(fault)) from fault
         return build
 
     def fold(self, node: Fold) -> Closure:
@@ -213,7 +242,7 @@ class _Builder:
 
     def optional_map(self, node: OptionalMap) -> Closure:
         value = self.build(node.value)
-        inner, (place,) = self.within([node.name])
+        inner, (place,) = self.within([node.name], guarded=True)
         body = inner.build(node.body)
         self.places = inner.places
 
@@ -227,7 +256,7 @@ class _Builder:
             result = body(frame)
             return result if node.flat else Optional(True, result)
 
-        return mapped
+        return _as_attribute(mapped, node)
 
 
 def size(node: Node) -> int:
@@ -250,11 +279,55 @@ def size(node: Node) -> int:
     assert_never(node)
 
 
+def _is_constant(node: Node) -> bool:
+    """Whether Kubernetes works a node out before it meets any device."""
+    match node:
+        case Literal():
+            return True
+        case ListExpr():
+            return all(map(_is_constant, node.elements)) and not node.optional
+        case MapExpr():
+            return all(_is_constant(e.key) and _is_constant(e.value) and not e.optional for e in node.entries)
+        case Call():
+            return node.function in _EARLY and node.target is None and all(map(_is_constant, node.args))
+    return False
+
+
 # --- closures ------------------------------------------------------------------------------------------------------
 
 
 def _constant(value: Value) -> Closure:
     return lambda frame: value
+
+
+def _as_attribute(closure: Closure, node: Node) -> Closure:
+    """What a name or a choice gives is taken apart and put together again by Kubernetes. That takes one of two optionals inside
+    each other away, and fails where the inner value is of a type that only a library knows."""
+    if node.type is not None and node.type.name != "optional_type" and not node.type.is_dynamic:
+        return closure
+
+    def evaluate(frame: Frame) -> Value:
+        value = closure(frame)
+        if not isinstance(value, Optional) or not value.present:
+            return value
+        inner = value.value
+        while isinstance(inner, Optional):
+            inner = inner.value
+        if "." in kind(inner):
+            inner = Fault(f"unsupported conversion to ref.Val: ({kind(inner)})")  # for who takes it out
+        return Optional(True, inner)
+
+    return evaluate
+
+
+def _patient_index(entry: Callable[[Value, Value], Value], container: Closure, key: Closure) -> Closure:
+    """An index into what may be an optional; where that is empty nobody looks at the index."""
+
+    def evaluate(frame: Frame) -> Value:
+        value = container(frame)
+        return NONE if isinstance(value, Optional) and not value.present else entry(value, key(frame))
+
+    return evaluate
 
 
 def _guarded(place: int) -> Closure:
@@ -308,9 +381,9 @@ def _present(operand: Closure, name: str) -> Closure:
             if not value.present:
                 return False
             value = value.value
-        if not isinstance(value, dict):
+        if isinstance(value, (list, tuple)):
             raise overload_fault()
-        return name in value
+        return isinstance(value, dict) and name in value
 
     return test
 
@@ -356,7 +429,7 @@ def _or_else(optional: Closure, other: Closure, *, unwrap: bool) -> Closure:
             raise overload_fault()
         if not found.present:
             return other(frame)
-        return found.value if unwrap else found
+        return value_of(found) if unwrap else found
 
     return evaluate
 
@@ -397,11 +470,27 @@ def _invoke(function: str, overloads: tuple[Overload, ...], closures: list[Closu
         values = [closure(frame) for closure in closures]
         kinds = [kind(value) for value in values]
         for overload in overloads:
-            if all(wanted is None or wanted == found for wanted, found in zip(overload.kinds, kinds, strict=True)):
+            if all(
+                wanted is None or wanted == found for wanted, found in zip(overload.kinds, kinds, strict=True)
+            ) and all(map(_fits, overload.params, values)):
                 return overload.implementation(*values)
         raise overload_fault(function, *values)
 
     return dispatch
+
+
+def _fits(wanted: Type, value: Value) -> bool:
+    """Whether a value may stand for a type; of a list or map the first entry speaks for all."""
+    if wanted.is_param or wanted.is_dynamic:
+        return True
+    if kind(value) != wanted.name:
+        return False
+    if isinstance(value, (list, tuple)):
+        return not value or _fits(wanted.params[0], value[0])
+    if isinstance(value, dict) and value:
+        key, entry = next(iter(value.items()))
+        return _fits(wanted.params[0], key_value(key)) and _fits(wanted.params[1], entry)
+    return True
 
 
 def _measured(closure: Closure) -> Closure:

@@ -24,7 +24,7 @@ class Token(NamedTuple):
 
 _TOKEN: Final = re.compile(
     r"""(?P<space>[ \t\r\n\f]+|//[^\n]*)
-    |(?P<string>(?:[rR][bB]?|[bB][rR]?)?(?:\"{3}(?s:(?:\\.|[^\\])*?)\"{3}|'{3}(?s:(?:\\.|[^\\])*?)'{3}
+    |(?P<string>(?:[bB]?[rR]?)(?:\"{3}(?s:(?:\\.|[^\\])*?)\"{3}|'{3}(?s:(?:\\.|[^\\])*?)'{3}
         |"(?:\\.|[^"\\\r\n])*"|'(?:\\.|[^'\\\r\n])*'))
     |(?P<float>[0-9]*\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+)
     |(?P<int>0x[0-9a-fA-F]+|[0-9]+)(?P<unsigned>[uU]?)
@@ -33,7 +33,7 @@ _TOKEN: Final = re.compile(
     re.VERBOSE,
 )
 # A raw string ends at its first quote, whatever backslashes stand before it.
-_RAW: Final = re.compile(r"""(?:[rR][bB]?|[bB][rR])(?:\"{3}(?s:.*?)\"{3}|'{3}(?s:.*?)'{3}|"[^"\r\n]*"|'[^'\r\n]*')""")
+_RAW: Final = re.compile(r"""(?:[bB]?[rR])(?:\"{3}(?s:.*?)\"{3}|'{3}(?s:.*?)'{3}|"[^"\r\n]*"|'[^'\r\n]*')""")
 _ESCAPE: Final = re.compile(
     r"\\(?:([abfnrtv\\?\"'`])|x([0-9a-fA-F]{2})|X([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.|\n))"
 )

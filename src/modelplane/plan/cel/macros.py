@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from modelplane.plan.cel.syntax import Bind, Call, CelError, Fold, Ident, Node, OptionalMap, Select, Source
+from modelplane.plan.cel.syntax import Bind, Call, CelError, Fold, Ident, ListExpr, Node, OptionalMap, Select, Source
 
-_QUANTIFIERS: Final = {"all": "all", "exists": "exists", "exists_one": "existsOne", "existsOne": "existsOne"}
+_QUANTIFIERS: Final = {"all": "all", "exists": "exists", "exists_one": "existsOne"}
 
 
 def expand(source: Source, call: Call) -> Node:
@@ -19,12 +19,16 @@ def expand(source: Source, call: Call) -> Node:
         return _has(source, call) if call.function == "has" and arity == 1 else call
     if call.function in _QUANTIFIERS and arity in (2, 3):
         return _fold(source, call, _QUANTIFIERS[call.function], 1 if arity == 2 else 2, filtered=False)
+    if call.function == "existsOne" and arity == 3:
+        return _fold(source, call, "existsOne", 2, filtered=False)
     if call.function == "map" and arity in (2, 3):
         return _fold(source, call, "map", 1, filtered=arity == 3)
     if call.function == "filter" and arity == 2:
         return _fold(source, call, "filter", 1, filtered=False)
     if call.function in ("transformList", "transformMap", "transformMapEntry") and arity in (3, 4):
         return _fold(source, call, call.function, 2, filtered=arity == 4)
+    if call.function == "sortBy" and arity == 2:
+        return _sort_by(source, call)
     if call.function == "bind" and arity == 3 and isinstance(call.target, Ident) and call.target.name == "cel":
         return Bind(_variable(source, call.args[0]), call.args[1], call.args[2], call.at)
     if call.function in ("optMap", "optFlatMap") and arity == 2:
@@ -54,6 +58,17 @@ def _fold(source: Source, call: Call, kind: str, variables: int, *, filtered: bo
         call.args[-1],
         call.at,
     )
+
+
+def _sort_by(source: Source, call: Call) -> Node:
+    """The list under a name, and its keys as a list beside it."""
+    assert call.target is not None
+    if not isinstance(call.target, ListExpr | Ident | Fold | Call | Select):
+        message = "sortBy can only be applied to a list, identifier, comprehension, call or select expression"
+        raise CelError(source, [source.issue(call.target.at, message)])
+    name = "@sortBy"
+    keys = Fold("map", Ident(name, call.at), None, _variable(source, call.args[0]), None, call.args[1], call.at)
+    return Bind(name, call.target, Call("@sortByAssociatedKeys", Ident(name, call.at), [keys], call.at), call.at)
 
 
 def _variable(source: Source, node: Node) -> str:

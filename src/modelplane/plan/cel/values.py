@@ -137,6 +137,10 @@ def overload_fault(function: str = "", *args: Value) -> Fault:
     return Fault(f"no such overload: {function}({', '.join(type_name(argument) for argument in args)})")
 
 
+class Missing(Fault):
+    """Nothing is there under a key or index. What is asked for with ``[?...]`` is then empty."""
+
+
 def map_key(value: Value) -> Value:
     """A value as a key of a dict. Raises `Fault` for what CEL does not take as a key."""
     if type(value) is str:
@@ -146,15 +150,34 @@ def map_key(value: Value) -> Value:
     if type(value) is float:
         if value.is_integer():
             return int(value)
-        raise Fault(f"no such key: {value}")
+        raise Missing(f"no such key: {value}")
     if isinstance(value, int):
         return value
     raise Fault(f"unsupported key type: {type_name(value)}")
 
 
+class OddKey:
+    """A key in a map literal that is no key in CEL. It can be met in a loop, and nothing ever finds it."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+
+def literal_key(value: Value) -> Value:
+    """A value as a key of a map literal. Raises `Fault` for bytes."""
+    try:
+        return map_key(value)
+    except Fault:
+        if isinstance(value, bytes):
+            raise
+        return OddKey(value)
+
+
 def key_value(key: Value) -> Value:
     """A dict's key as a value."""
-    return key[1] if type(key) is tuple else key
+    return key[1] if type(key) is tuple else key.value if type(key) is OddKey else key
 
 
 def equal(a: Value, b: Value) -> bool:
@@ -188,6 +211,8 @@ def less(a: Value, b: Value) -> bool:
     """Whether a comes before b. Raises `Fault` where CEL has no order."""
     ta, tb = type(a), type(b)
     if (ta is tb and ta in _ORDERED) or (ta in _NUMBERS and tb in _NUMBERS):
+        if a != a or b != b:
+            raise Fault("NaN values cannot be ordered")
         return bool(a < b)  # type: ignore[operator]
     raise overload_fault()
 

@@ -14,14 +14,32 @@ from modelplane.plan.cel.values import Duration, Timestamp, TypeValue, UInt, Val
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _UNSIGNED: Final = re.compile(r"[0-9]+", re.ASCII)
-_FLOAT: Final = re.compile(
-    r"[+-]?(?:[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?|inf(?:inity)?|nan)",
-    re.ASCII | re.IGNORECASE,
+_DIGITS: Final = "[0-9](?:_?[0-9])*"
+_FLOAT: Final = re.compile(rf"[+-]?(?:{_DIGITS}\.?(?:{_DIGITS})?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?", re.ASCII)
+_HEXADECIMAL: Final = re.compile(
+    r"[+-]?0[xX]_?(?:[0-9a-fA-F](?:_?[0-9a-fA-F])*\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+", re.ASCII
 )
+_NAMED: Final = re.compile(r"[+-]?inf(?:inity)?|nan", re.ASCII | re.IGNORECASE)
 _TRUTH: Final = {
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
     **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
 }
+
+
+def _go_number(text: str) -> float | None:
+    """A number as Go reads it: digits may be parted by ``_``, hexadecimal needs an exponent, and nothing may overflow."""
+    if _NAMED.fullmatch(text):
+        return float(text)
+    try:
+        if _FLOAT.fullmatch(text):
+            number = float(text)
+        elif _HEXADECIMAL.fullmatch(text):
+            number = float.fromhex(text.replace("_", ""))
+        else:
+            return None
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def conversion_fault(value: Value, target: str) -> Fault:
@@ -29,7 +47,7 @@ def conversion_fault(value: Value, target: str) -> Fault:
     return Fault(f"type conversion error from '{kind(value)}' to '{target}'")
 
 
-@declare("int", "(int) -> int", "(uint) -> int", "(double) -> int", "(string) -> int", "(timestamp) -> int")
+@declare("int", *(f"({kind}) -> int" for kind in ("int", "double", "duration", "string", "timestamp", "uint")))
 def to_int(value: Value) -> Value:
     if isinstance(value, float):
         if not math.isfinite(value) or not -(2.0**63) < value < 2.0**63:
@@ -39,6 +57,8 @@ def to_int(value: Value) -> Value:
         return integer(int(value))
     if isinstance(value, Timestamp):
         return value.nanoseconds // 10**9
+    if isinstance(value, Duration):
+        return value.nanoseconds
     if isinstance(value, str) and len(value) < 40 and _INTEGER.fullmatch(value):
         number = int(value)
         if -(2**63) <= number < 2**63:
@@ -46,7 +66,7 @@ def to_int(value: Value) -> Value:
     raise conversion_fault(value, "int")
 
 
-@declare("uint", "(uint) -> uint", "(int) -> uint", "(double) -> uint", "(string) -> uint")
+@declare("uint", "(uint) -> uint", "(double) -> uint", "(int) -> uint", "(string) -> uint")
 def to_uint(value: Value) -> Value:
     if isinstance(value, float):
         if not math.isfinite(value) or not 0 <= value < 2.0**64:
@@ -59,12 +79,12 @@ def to_uint(value: Value) -> Value:
     raise conversion_fault(value, "uint")
 
 
-@declare("double", "(double) -> double", "(int) -> double", "(uint) -> double", "(string) -> double")
+@declare("double", "(double) -> double", "(int) -> double", "(string) -> double", "(uint) -> double")
 def to_double(value: Value) -> Value:
     if isinstance(value, (int, float)):
         return float(value)
-    if isinstance(value, str) and _FLOAT.fullmatch(value):
-        return float(value)
+    if isinstance(value, str) and (number := _go_number(value)) is not None:
+        return number
     raise conversion_fault(value, "double")
 
 
@@ -84,7 +104,7 @@ def to_bytes(value: Value) -> Value:
 
 @declare(
     "string",
-    *(f"({kind}) -> string" for kind in ("string", "bool", "int", "uint", "double", "bytes", "timestamp", "duration")),
+    *(f"({kind}) -> string" for kind in ("string", "bool", "bytes", "double", "duration", "int", "timestamp", "uint")),
 )
 def to_string(value: Value) -> Value:
     match value:

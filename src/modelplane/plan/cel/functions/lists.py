@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cmp_to_key, reduce
 from itertools import pairwise
 from typing import Final
@@ -9,12 +10,16 @@ from typing import Final
 from modelplane.plan.cel.functions.operators import plus
 from modelplane.plan.cel.registry import declare
 from modelplane.plan.cel.syntax import Fault
-from modelplane.plan.cel.values import Duration, Value, equal, less, overload_fault
+from modelplane.plan.cel.values import NONE, Duration, Optional, UInt, Value, equal, less, overload_fault
 
-_ORDERED: Final = ("int", "uint", "double", "bool", "string", "bytes", "duration", "timestamp")
-_SUMMED: Final = ("int", "uint", "double", "duration")
+_ORDERED: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 _LARGEST_RANGE: Final = 100_000
 _LARGEST_PRODUCT: Final = 1_000_000
+
+
+def _before(a: Value, b: Value) -> bool:
+    """Whether a comes before b; what is not a number comes before and after nothing."""
+    return a == a and b == b and less(a, b)
 
 
 def _contains(items: list[Value], wanted: Value) -> bool:
@@ -41,29 +46,34 @@ def _distinct(items: list[Value]) -> list[Value]:
 
 @declare("isSorted", *(f"list({kind}).() -> bool" for kind in _ORDERED))
 def is_sorted(items: list[Value]) -> bool:
-    return not any(less(b, a) for a, b in pairwise(items))
+    return not any(_before(b, a) for a, b in pairwise(items))
 
 
-@declare("sum", *(f"list({kind}).() -> {kind}" for kind in _SUMMED))
-def total(items: list[Value]) -> Value:
-    if not items:
-        return 0
-    start: Value = Duration(0) if isinstance(items[0], Duration) else type(items[0])(0)  # type: ignore[call-arg]
-    return reduce(plus, items, start)
+def _sum(nothing: Value) -> Callable[[list[Value]], Value]:
+    """The function for lists of one type, whose sum of no item is ``nothing``."""
+
+    def total(items: list[Value]) -> Value:
+        return reduce(plus, items) if items else nothing
+
+    return total
+
+
+for _kind, _nothing in (("int", 0), ("uint", UInt(0)), ("double", 0.0), ("duration", Duration(0))):
+    declare("sum", f"list({_kind}).() -> {_kind}")(_sum(_nothing))
 
 
 @declare("min", *(f"list({kind}).() -> {kind}" for kind in _ORDERED))
 def minimum(items: list[Value]) -> Value:
     if not items:
         raise Fault("min called on empty list")
-    return reduce(lambda a, b: b if less(b, a) else a, items)
+    return reduce(lambda a, b: b if _before(b, a) else a, items)
 
 
 @declare("max", *(f"list({kind}).() -> {kind}" for kind in _ORDERED))
 def maximum(items: list[Value]) -> Value:
     if not items:
         raise Fault("max called on empty list")
-    return reduce(lambda a, b: b if less(a, b) else a, items)
+    return reduce(lambda a, b: b if _before(a, b) else a, items)
 
 
 @declare("indexOf", "list(A).(A) -> int")
@@ -76,7 +86,7 @@ def last_index_of(items: list[Value], wanted: Value) -> int:
     return next((index for index in reversed(range(len(items))) if equal(items[index], wanted)), -1)
 
 
-@declare("includes", "list(A).(A) -> bool", "A.(A) -> bool")
+@declare("includes", "dyn.(dyn) -> bool")
 def includes(items: Value, wanted: Value) -> bool:
     """A scalar counts as a list of one, so that a selector works before and after an attribute became a list."""
     return _contains(list(items) if isinstance(items, (list, tuple)) else [items], wanted)
@@ -124,12 +134,37 @@ def compare(a: Value, b: Value) -> int:
     """-1, 0 or 1 for two values of one orderable type. Raises `Fault`."""
     if type(a) is not type(b):
         raise overload_fault()
-    return -1 if less(a, b) else 1 if less(b, a) else 0
+    return -1 if _before(a, b) else 1 if _before(b, a) else 0
 
 
 @declare("sort", *(f"list({kind}).() -> list({kind})" for kind in _ORDERED))
 def sort(items: list[Value]) -> list[Value]:
     return sorted(items, key=cmp_to_key(compare))
+
+
+@declare("@sortByAssociatedKeys", *(f"list(A).(list({kind})) -> list(A)" for kind in _ORDERED))
+def sort_by(items: list[Value], keys: list[Value]) -> list[Value]:
+    """What ``sortBy`` becomes: the items in the order of their keys."""
+    order = sorted(range(len(items)), key=cmp_to_key(lambda a, b: compare(keys[a], keys[b])))  # type: ignore[call-overload]
+    return [items[place] for place in order]
+
+
+@declare("first", "list(A).() -> optional(A)")
+def first(items: list[Value]) -> Optional:
+    return Optional(True, items[0]) if items else NONE
+
+
+@declare("last", "list(A).() -> optional(A)")
+def last(items: list[Value]) -> Optional:
+    return Optional(True, items[-1]) if items else NONE
+
+
+@declare("unwrapOpt", "list(optional(A)).() -> list(A)")
+@declare("optional.unwrap", "(list(optional(A))) -> list(A)")
+def unwrap(items: list[Value]) -> list[Value]:
+    if not all(isinstance(item, Optional) for item in items):
+        raise overload_fault("optional.unwrap", items)
+    return [item.value for item in items if item.present]  # type: ignore[attr-defined]
 
 
 # --- sets ----------------------------------------------------------------------------------------------------------

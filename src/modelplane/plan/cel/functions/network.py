@@ -135,13 +135,13 @@ def is_cidr(text: str) -> bool:
     return _is(to_cidr, text)
 
 
-@declare("containsIP", "CIDR.(IP) -> bool", "CIDR.(string) -> bool")
+@declare("containsIP", "CIDR.(string) -> bool", "CIDR.(IP) -> bool")
 def contains_ip(cidr: CIDR, ip: Value) -> bool:
     address = ip.address if isinstance(ip, IP) else _address(str(ip))
     return address in cidr.block()
 
 
-@declare("containsCIDR", "CIDR.(CIDR) -> bool", "CIDR.(string) -> bool")
+@declare("containsCIDR", "CIDR.(string) -> bool", "CIDR.(CIDR) -> bool")
 def contains_cidr(cidr: CIDR, other: Value) -> bool:
     inner = other if isinstance(other, CIDR) else to_cidr(str(other))
     return inner.bits >= cidr.bits and inner.address in cidr.block()
@@ -177,8 +177,11 @@ def to_url(text: str) -> URL:
         _ = parts.port
     except ValueError as error:
         raise Fault(f"URL parse error during conversion from string: {error}") from None
-    absolute = text.startswith("/") or (parts.scheme and (parts.netloc or parts.path.startswith("/")))
-    if not absolute or any(ord(char) <= 32 or ord(char) == 127 for char in text):
+    if parts.scheme and not parts.netloc and not parts.path.startswith("/"):
+        parts = parts._replace(path="")  # opaque, such as mailto:a@b
+    elif not (text.startswith("/") or parts.scheme):
+        raise Fault(f"URL parse error during conversion from string: parse {text!r}: invalid URI for request")
+    if any(ord(char) <= 32 or ord(char) == 127 for char in text):
         raise Fault(f"URL parse error during conversion from string: parse {text!r}: invalid URI for request")
     return URL(text, parts)
 

@@ -13,6 +13,8 @@ from modelplane.plan.cel.values import (
     NONE,
     UINT_MAX,
     Duration,
+    Missing,
+    OddKey,
     Optional,
     Timestamp,
     UInt,
@@ -24,9 +26,16 @@ from modelplane.plan.cel.values import (
 )
 
 _ORDERS: Final = (
-    *(f"({a}, {b}) -> bool" for a in ("int", "uint", "double") for b in ("int", "uint", "double")),
-    *(f"({a}, {a}) -> bool" for a in ("bool", "string", "bytes", "timestamp", "duration")),
+    "(bool, bool) -> bool",
+    *(f"(int, {b}) -> bool" for b in ("int", "double", "uint")),
+    *(f"(uint, {b}) -> bool" for b in ("uint", "double", "int")),
+    *(f"(double, {b}) -> bool" for b in ("double", "int", "uint")),
+    *(f"({a}, {a}) -> bool" for a in ("string", "bytes", "timestamp", "duration")),
 )
+"""The order matters here and everywhere: a value of unknown type becomes what the first overload takes."""
+
+FIRST_MOMENT: Final = -62_135_596_800 * 10**9
+LAST_MOMENT: Final = 253_402_300_800 * 10**9 - 1
 
 
 def integer(value: int) -> int:
@@ -41,6 +50,13 @@ def unsigned(value: int) -> UInt:
     if 0 <= value <= UINT_MAX:
         return UInt(value)
     raise Fault("unsigned integer overflow")
+
+
+def moment(nanoseconds: int) -> Timestamp:
+    """The moment, if it is within the years 1 to 9999. Raises `Fault`."""
+    if FIRST_MOMENT <= nanoseconds <= LAST_MOMENT:
+        return Timestamp(nanoseconds)
+    raise Fault("timestamp overflow")
 
 
 @declare("_==_", "(A, A) -> bool", generic=True)
@@ -75,10 +91,10 @@ def is_at_least(a: Value, b: Value) -> bool:
 
 @declare(
     "_+_",
-    *(f"({a}, {a}) -> {a}" for a in ("int", "uint", "double", "string", "bytes", "duration")),
-    "(list(A), list(A)) -> list(A)",
-    "(timestamp, duration) -> timestamp",
+    *(f"({a}, {a}) -> {a}" for a in ("bytes", "double", "duration")),
     "(duration, timestamp) -> timestamp",
+    "(timestamp, duration) -> timestamp",
+    *(f"({a}, {a}) -> {a}" for a in ("int", "list(A)", "string", "uint")),
     generic=True,
 )
 def plus(a: Value, b: Value) -> Value:
@@ -96,7 +112,7 @@ def plus(a: Value, b: Value) -> Value:
         case (list() | tuple(), list() | tuple()):
             return [*a, *b]
         case (Timestamp() | Duration(), Timestamp() | Duration()) if type(a) is not type(b):
-            return Timestamp(integer(a.nanoseconds + b.nanoseconds))
+            return moment(a.nanoseconds + b.nanoseconds)
         case (Duration(), Duration()):
             return Duration(integer(a.nanoseconds + b.nanoseconds))
     raise overload_fault()
@@ -104,9 +120,10 @@ def plus(a: Value, b: Value) -> Value:
 
 @declare(
     "_-_",
-    *(f"({a}, {a}) -> {a}" for a in ("int", "uint", "double", "duration")),
+    *(f"({a}, {a}) -> {a}" for a in ("double", "duration", "int")),
     "(timestamp, duration) -> timestamp",
     "(timestamp, timestamp) -> duration",
+    "(uint, uint) -> uint",
     generic=True,
 )
 def minus(a: Value, b: Value) -> Value:
@@ -122,13 +139,13 @@ def minus(a: Value, b: Value) -> Value:
         case (float(), float()):
             return a - b
         case (Timestamp(), Duration()):
-            return Timestamp(integer(a.nanoseconds - b.nanoseconds))
+            return moment(a.nanoseconds - b.nanoseconds)
         case (Timestamp() | Duration(), Timestamp() | Duration()) if type(a) is type(b):
             return Duration(integer(a.nanoseconds - b.nanoseconds))
     raise overload_fault()
 
 
-@declare("_*_", *(f"({a}, {a}) -> {a}" for a in ("int", "uint", "double")), generic=True)
+@declare("_*_", *(f"({a}, {a}) -> {a}" for a in ("double", "int", "uint")), generic=True)
 def times(a: Value, b: Value) -> Value:
     if type(a) is type(b):
         if type(a) is int:
@@ -140,7 +157,7 @@ def times(a: Value, b: Value) -> Value:
     raise overload_fault()
 
 
-@declare("_/_", *(f"({a}, {a}) -> {a}" for a in ("int", "uint", "double")), generic=True)
+@declare("_/_", *(f"({a}, {a}) -> {a}" for a in ("double", "int", "uint")), generic=True)
 def divide(a: Value, b: Value) -> Value:
     match a, b:
         case (bool(), _) | (_, bool()):
@@ -168,14 +185,12 @@ def modulo(a: Value, b: Value) -> Value:
     raise overload_fault()
 
 
-@declare("-_", "(int) -> int", "(double) -> double", "(duration) -> duration", generic=True)
+@declare("-_", "(double) -> double", "(int) -> int", generic=True)
 def negate(a: Value) -> Value:
     if type(a) is int:
         return integer(-a)
     if type(a) is float:
         return -a
-    if isinstance(a, Duration):
-        return Duration(-a.nanoseconds)
     raise overload_fault()
 
 
@@ -196,14 +211,14 @@ def _entry(container: Value, key: Value) -> Value:
         try:
             return container[map_key(key)]
         except KeyError:
-            raise Fault(f"no such key: {key}") from None
+            raise Missing(f"no such key: {key}") from None
     if isinstance(container, (list, tuple)):
         if isinstance(key, float) and key.is_integer():
             key = int(key)
         if not isinstance(key, int) or isinstance(key, bool):
             raise overload_fault()
         if not 0 <= key < len(container):
-            raise Fault(f"index out of bounds: {key}")
+            raise Missing(f"index out of bounds: {key}")
         return container[key]
     raise overload_fault()
 
@@ -230,8 +245,8 @@ def index(container: Value, key: Value) -> Value:
 @declare(
     "_[?_]",
     "(list(A), int) -> optional(A)",
-    "(map(A, B), A) -> optional(B)",
     "(optional(list(A)), int) -> optional(A)",
+    "(map(A, B), A) -> optional(B)",
     "(optional(map(A, B)), A) -> optional(B)",
     generic=True,
 )
@@ -244,14 +259,17 @@ def optional_index(container: Value, key: Value) -> Value:
         raise overload_fault()
     try:
         return Optional(True, _entry(container, key))
-    except Fault:
+    except Missing:
         return NONE
 
 
 @declare("@in", "(A, list(A)) -> bool", "(A, map(A, B)) -> bool", generic=True)
 def contained(item: Value, container: Value) -> Value:
     if isinstance(container, dict):
-        return map_key(item) in container
+        try:
+            return map_key(item) in container
+        except Fault:
+            return any(isinstance(key, OddKey) and key.value is item for key in container)
     if not isinstance(container, (list, tuple)):
         raise overload_fault()
     fault: Fault | None = None
@@ -266,7 +284,7 @@ def contained(item: Value, container: Value) -> Value:
     return False
 
 
-_SIZED: Final = ("string", "bytes", "list(A)", "map(A, B)")
+_SIZED: Final = ("bytes", "list(A)", "map(A, B)", "string")
 
 
 @declare("size", *(f"({kind}) -> int" for kind in _SIZED), *(f"{kind}.() -> int" for kind in _SIZED), generic=True)
@@ -292,7 +310,7 @@ def optional_none() -> Optional:
 @declare("optional.ofNonZeroValue", "(A) -> optional(A)")
 def optional_of_non_zero(value: Value) -> Optional:
     zero = value is None or (isinstance(value, (bool, int, float, str, bytes, list, tuple, dict)) and not value)
-    return NONE if zero or value in (Duration(0), Timestamp(0)) else Optional(True, value)
+    return NONE if zero or value in (Duration(0), Timestamp(FIRST_MOMENT)) else Optional(True, value)
 
 
 @declare("hasValue", "optional(A).() -> bool")
@@ -304,6 +322,8 @@ def has_value(optional: Optional) -> bool:
 def value_of(optional: Optional) -> Value:
     if not optional.present:
         raise Fault("optional.none() dereference")
+    if isinstance(optional.value, Fault):
+        raise optional.value
     return optional.value
 
 
@@ -314,4 +334,4 @@ def either(optional: Optional, other: Optional) -> Optional:
 
 @declare("orValue", "optional(A).(A) -> A")
 def or_value(optional: Optional, other: Value) -> Value:
-    return optional.value if optional.present else other
+    return value_of(optional) if optional.present else other

@@ -25,7 +25,7 @@ def pattern(text: str) -> Any:
         raise Fault(f"error parsing regexp: {error}") from None
 
 
-@declare("matches", "string.(string) -> bool", "(string, string) -> bool")
+@declare("matches", "(string, string) -> bool", "string.(string) -> bool")
 def matches(text: str, expression: str) -> bool:
     return pattern(expression).search(text) is not None
 

@@ -37,20 +37,22 @@ def char_at(text: str, index: int) -> str:
 
 @declare("indexOf", "string.(string) -> int", "string.(string, int) -> int")
 def index_of(text: str, part: str, start: int = 0) -> int:
-    if not 0 <= start <= len(text):
-        if start < 0 or part:
-            raise Fault(f"index out of range: {start}")
+    if not part:
         return start
-    return text.find(part, start) if part else start
+    if start < 0:
+        raise Fault(f"index out of range: {start}")
+    return text.find(part, start)
 
 
 @declare("lastIndexOf", "string.(string) -> int", "string.(string, int) -> int")
 def last_index_of(text: str, part: str, last: int | None = None) -> int:
     if last is None:
         return text.rfind(part)
-    if not 0 <= last <= len(text):
+    if not part:
+        return last
+    if last < 0:
         raise Fault(f"index out of range: {last}")
-    return text.rfind(part, 0, last + len(part)) if part else last
+    return text.rfind(part, 0, last + len(part)) if last < len(text) else -1
 
 
 @declare("lowerAscii", "string.() -> string")

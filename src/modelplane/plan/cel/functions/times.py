@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from modelplane.plan.cel.functions.conversions import conversion_fault
-from modelplane.plan.cel.functions.operators import integer
+from modelplane.plan.cel.functions.operators import moment as moment_of
 from modelplane.plan.cel.registry import declare
 from modelplane.plan.cel.syntax import Fault
 from modelplane.plan.cel.values import Duration, Timestamp, Value
@@ -25,12 +25,14 @@ _UNITS: Final = {
 }
 _PIECE: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _MOMENT: Final = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9})\d*)?(?:Z|([+-])(\d\d):(\d\d))", re.ASCII
+    r"(\d{4})-(\d\d)-(\d\d)T(\d{1,2}):(\d\d):(\d\d)(?:[.,](\d{1,9})\d*)?(?:Z|([+-])(\d\d):(\d\d))", re.ASCII
 )
 
 
-@declare("duration", "(duration) -> duration", "(string) -> duration")
+@declare("duration", "(duration) -> duration", "(int) -> duration", "(string) -> duration")
 def to_duration(value: Value) -> Value:
+    if isinstance(value, int):
+        raise conversion_fault(value, "duration")  # declared by Kubernetes, and never done
     if not isinstance(value, str):
         return value
     body = value[1:] if value[:1] in ("+", "-") else value
@@ -49,10 +51,10 @@ def to_duration(value: Value) -> Value:
     return Duration(-total if value[0] == "-" else total)
 
 
-@declare("timestamp", "(timestamp) -> timestamp", "(string) -> timestamp", "(int) -> timestamp")
+@declare("timestamp", "(timestamp) -> timestamp", "(int) -> timestamp", "(string) -> timestamp")
 def to_timestamp(value: Value) -> Value:
     if isinstance(value, int):
-        return Timestamp(integer(value * 10**9))
+        return moment_of(value * 10**9)
     if not isinstance(value, str):
         return value
     match = _MOMENT.fullmatch(value)
@@ -67,7 +69,9 @@ def to_timestamp(value: Value) -> Value:
     if match[8]:
         offset = int(match[9]) * 3600 + int(match[10]) * 60
         seconds -= offset if match[8] == "+" else -offset
-    return Timestamp(seconds * 10**9 + int((match[7] or "0").ljust(9, "0")))
+    if match[8] and (int(match[9]) > 24 or int(match[10]) > 60):
+        raise conversion_fault(value, "timestamp")
+    return moment_of(seconds * 10**9 + int((match[7] or "0").ljust(9, "0")))
 
 
 _PARTS: Final[dict[str, Callable[[datetime.datetime], int]]] = {
@@ -82,6 +86,7 @@ _PARTS: Final[dict[str, Callable[[datetime.datetime], int]]] = {
     "getSeconds": lambda moment: moment.second,
     "getMilliseconds": lambda moment: moment.microsecond // 1000,
 }
+_CYCLE: Final = 146_097 * 86_400 * 10**9
 _SPANS: Final = {"getHours": 3600 * 10**9, "getMinutes": 60 * 10**9, "getSeconds": 10**9, "getMilliseconds": 10**6}
 
 
@@ -90,7 +95,12 @@ def _declare_part(name: str, part: Callable[[datetime.datetime], int]) -> None:
     def of_timestamp(moment: Timestamp, zone: str | None = None) -> int:
         try:
             return part(moment.local(zone))
-        except (OverflowError, ValueError) as error:
+        except OverflowError:
+            # Only the zone leads out of the years that Python knows. The calendar comes again every 400 years.
+            later = -1 if moment.nanoseconds > 0 else 1
+            again = Timestamp(moment.nanoseconds + later * _CYCLE)
+            return part(again.local(zone)) - (later * 400 if name == "getFullYear" else 0)
+        except ValueError as error:
             raise Fault(f"timestamp out of range: {error}") from None
 
     if name in _SPANS:

@@ -1,0 +1,134 @@
+"""Random device selectors on random devices have the outcome that Kubernetes' own compiler and evaluator give them.
+
+The vectors are what somebody thought of; this is what nobody did. The judge is a small Go program (`cel/main.go`) over the library
+that kube-apiserver and kube-scheduler use.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from hashlib import sha256
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import pytest
+
+from modelplane.plan.cel import compile_selector
+from modelplane.plan.cel.registry import FUNCTIONS, Overload
+from modelplane.plan.matches import examine, of_document
+from tests.kubernetes.binaries import WITHOUT, folder
+from tests.kubernetes.selectors import Grammar, device
+from tests.kubernetes.tally import count
+
+MODULE: Final = Path(__file__).with_name("cel")
+PAIRS: Final = int(os.environ.get("MODELPLANE_SELECTOR_PAIRS", "20000"))
+DEVICES: Final = 4
+"""For each selector."""
+KNOWN_SEED: Final = 20261129
+
+UNSPOKEN: Final = re.compile(r"@(?!sortBy)|^cel\.@|^_(_|in_|&&_|\|\|_|\?\._)|^in$|authorization\.")
+"""What the library has for itself: halves of macros, logic and ``in`` which have no overloads here, and kinds of access reviews."""
+
+
+@pytest.fixture(scope="module", name="judge")
+def _judge() -> Path:
+    """The built program, in the cache beside the binaries of its version."""
+    binaries = folder()
+    if binaries is None:
+        pytest.skip(WITHOUT)
+    sources = b"".join((MODULE / name).read_bytes() for name in ("main.go", "go.mod", "go.sum"))
+    built = binaries / f"selectors-{sha256(sources).hexdigest()[:12]}"
+    if not built.exists():
+        if shutil.which("go") is None:
+            if os.environ.get("CI") == "true":
+                pytest.fail("the judge of selectors is built with Go, and there is no 'go' in PATH")
+            pytest.skip("the judge of selectors is built with Go; install it from https://go.dev/dl/")
+        partial = built.with_suffix(f".{os.getpid()}")
+        subprocess.run(["go", "build", "-C", MODULE, "-buildvcs=false", "-o", partial, "."], check=True, timeout=600)
+        partial.rename(built)
+    return built
+
+
+def asked(judge: Path, questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    lines = "".join(json.dumps(question) + "\n" for question in questions)
+    done = subprocess.run([judge], input=lines, capture_output=True, text=True, timeout=600, check=True)
+    return [json.loads(line) for line in done.stdout.split("\n") if line]
+
+
+def outcome(answer: dict[str, Any]) -> dict[str, Any] | str:
+    """By device a match, no match or an error, or that there is nothing to run. The words are another suite's."""
+    if "compileError" in answer:
+        return "does not compile"
+    return {name: found if isinstance(found, bool) else "error" for name, found in answer["results"].items()}
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", [KNOWN_SEED, None], ids=["known", "fresh"])
+def test_no_random_selector_ends_differently_than_in_kubernetes(judge: Path, seed: int | None) -> None:
+    if seed is None:
+        seed = int.from_bytes(os.urandom(6))
+    random = Random(seed)
+    grammar = Grammar(random)
+    questions = [
+        {"expression": grammar.selector(), "devices": {str(number): device(random) for number in range(DEVICES)}}
+        for _ in range(PAIRS // DEVICES // 2)
+    ]
+    ended: dict[str, int] = {}
+    differing = []
+    for question, real in zip(questions, asked(judge, questions), strict=True):
+        ours = examine(question["expression"], of_document(question["devices"])).document()
+        wanted = outcome(real)
+        for one in [wanted] if isinstance(wanted, str) else map(str, wanted.values()):
+            ended[one] = ended.get(one, 0) + 1
+        if outcome(ours) != wanted:
+            differing.append(f"{question['expression']}\n  ours: {ours}\n  real: {real}")
+    assert not differing, f"seed {seed}, {len(differing)} selectors differ:\n" + "\n".join(
+        sorted(differing, key=len)[:10]
+    )
+    assert all(ended.get(one, 0) > PAIRS / 100 for one in ("True", "False", "error", "does not compile")), ended
+    count("selector and device pairs", len(questions) * DEVICES)
+
+
+def signature(overload: Overload) -> str:
+    """As the library writes it."""
+    params = [str(param) for param in overload.params]
+    left = f"{params[0]}.({', '.join(params[1:])})" if overload.member else f"({', '.join(params)})"
+    named = re.sub(
+        r"\b(duration|timestamp)\b", lambda found: f"google.protobuf.{found[0].title()}", f"{left} -> {overload.result}"
+    )
+    return lettered(named)
+
+
+def by_style(signatures: Iterable[str]) -> list[str]:
+    """Those with a receiver last: the two kinds never compete for one call."""
+    return sorted(signatures, key=lambda one: not one.startswith("("))
+
+
+def lettered(text: str) -> str:
+    """With type parameters called in the order in which they come."""
+    names: dict[str, str] = {}
+    return re.sub(r"<?\b[A-Z]\b>?", lambda found: names.setdefault(found[0], chr(65 + len(names))), text)
+
+
+def test_every_function_has_the_overloads_of_kubernetes_in_their_order(judge: Path) -> None:
+    done = subprocess.run([judge, "functions"], capture_output=True, text=True, timeout=60, check=True)
+    real = {
+        name: by_style(map(lettered, overloads))
+        for name, overloads in json.loads(done.stdout).items()
+        if not UNSPOKEN.search(name) and not any(UNSPOKEN.search(one) for one in overloads)
+    }
+    compile_selector("true")
+    ours = {
+        name: by_style(map(signature, overloads))
+        for name, overloads in FUNCTIONS.items()
+        if name not in ("@in", "includes")
+    }
+    real.pop("includes", None)
+    assert ours == real
+    count("functions with the overloads of Kubernetes", len(ours))
