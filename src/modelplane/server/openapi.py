@@ -200,6 +200,8 @@ def _paths(type_: ResourceType, name: str) -> Object:
     paths: Object = {root: _item(collection, type_.namespaced, named=False)}
     if not type_.stored:
         return paths
+    if type_.namespaced and "list" in type_.verbs:
+        paths[type_.resource.path()] = _item({"get": collection["get"]}, False, named=False)  # of all namespaces
     single = {
         method: _operation(type_.gvk, verb, _STATUS if verb == "delete" else name, custom=type_.custom)
         for verb, method in (("get", "get"), ("update", "put"), ("patch", "patch"), ("delete", "delete"))
