@@ -59,6 +59,9 @@ def test_a_killed_process_of_the_control_plane_costs_no_request(two_regions: Fle
         os.kill(killed.pid, signal.SIGKILL)
         fleet.until(f"{unit} running again", lambda: fleet.sessions().get(fleet.name(unit)) not in (None, killed))
         fleet.until("the API answering", lambda: "mock-demo" in fleet.kubectl("get", "md", "-A", check=False))
+        for region in ("gpu-eu-west", "gpu-us-east"):
+            nodes = ("--context", region, "get", "nodes", "--no-headers")
+            fleet.until(f"{region} answering", lambda: " Ready " in fleet.kubectl(*nodes, check=False))  # noqa: B023
     assert not outcome.failures, outcome.failures[:5]
     assert fleet.engines() == engines, "engines and proxies are adopted, not started anew"
 
