@@ -12,12 +12,13 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.plan.cel.program import Program
 from modelplane.plan.cel.syntax import CelError, Fault
 from modelplane.plan.cel.values import UInt, Value
+from tests.plan.examples import examples
 
 cel = pytest.importorskip("cel_expr_python.cel", reason="Google's CEL library is a development dependency")
 strings = pytest.importorskip("cel_expr_python.ext.ext_strings")
@@ -128,7 +129,7 @@ def plain(value: Value) -> Value:
     return value
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(
     st.randoms(use_true_random=False), st.integers(1, 4), st.sampled_from(["int", "double", "string", "list", "bool"])
 )

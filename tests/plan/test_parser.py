@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.plan.cel.parser import parse
@@ -29,6 +29,7 @@ from modelplane.plan.cel.syntax import (
 )
 from modelplane.plan.cel.validate import walk
 from modelplane.plan.cel.values import UInt
+from tests.plan.examples import examples
 from tests.plan.parsed_expr import tree_of
 
 cel = pytest.importorskip("cel_expr_python.cel", reason="Google's CEL library is a development dependency")
@@ -151,7 +152,7 @@ def _combine(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.recursive(ATOMS, _combine, max_leaves=12))
 def test_random_expressions_parse_alike(text: str) -> None:
     expected = theirs(text)
@@ -161,7 +162,7 @@ def test_random_expressions_parse_alike(text: str) -> None:
         assert shown(node) == expected
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.text(alphabet="ab1.()[],:?!&|<>=+-*/% '\"\\nrx_", max_size=14))
 def test_random_text_is_accepted_alike(text: str) -> None:
     assert (ours(text) is None) == (theirs(text) is None), text

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from modelplane.api.meta import Key
 from modelplane.plan import Cluster, Fleet, PlacementRequest, Pool, plan
 from modelplane.plan.capacity import PoolCapacity
 from modelplane.plan.remedies import Change, Step, smallest_change
+from tests.plan.examples import examples
 from tests.plan.test_oracle import CLUSTERS, ENGINES, EngineShape, PoolShape, cluster_of, engine_of
 from tests.plan.words import (
     GPU,
@@ -115,7 +116,7 @@ def test_kinds_of_steps_are_ordered_as_documented() -> None:
     assert one.size() < two.size()
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(120)
 @given(CLUSTERS, st.lists(ENGINES, min_size=1, max_size=2))
 def test_after_the_added_nodes_the_replica_fits(shapes: list[list[PoolShape]], engines: list[EngineShape]) -> None:
     request = want(1, *[engine_of(f"e{index}", shape) for index, shape in enumerate(engines)])

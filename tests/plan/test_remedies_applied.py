@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 import msgspec
-from hypothesis import HealthCheck, assume, event, given, settings
+import pytest
+from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
 from modelplane.api.meta import Key
@@ -20,6 +21,7 @@ from modelplane.plan.capacity import PoolCapacity
 from modelplane.plan.remedies import Change, Step, smallest_change
 from modelplane.plan.request import Engine, Member
 from modelplane.plan.taints import Toleration
+from tests.plan.examples import examples
 from tests.plan.test_oracle import DECLARED, ENGINES, OBSERVED, EngineShape, PoolShape, cluster_of, engine_of
 from tests.plan.words import GPU, ask, cluster, fleet, gpu, pool, replica, stamped, standalone, tainted, want
 
@@ -159,7 +161,8 @@ def _with(request: PlacementRequest, e: int, m: int, r: int, asked: object) -> P
 # --- the property ---------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@pytest.mark.timeout(600)
+@examples(250)
 @given(
     st.lists(DECLARED | OBSERVED, min_size=1, max_size=3),
     st.lists(ENGINES, min_size=1, max_size=2),
