@@ -180,6 +180,7 @@ def modulo(a: Value, b: Value) -> Value:
     if type(a) is type(b) and isinstance(a, int) and isinstance(b, int) and not isinstance(a, bool):
         if b == 0:
             raise Fault("modulus by zero")
+        integer(a // b if type(a) is int else 0)  # the quotient has to fit, as where it is asked for
         rest = abs(a) % abs(b)
         return unsigned(rest) if type(a) is UInt else integer(-rest if a < 0 else rest)
     raise overload_fault()
@@ -191,6 +192,9 @@ def negate(a: Value) -> Value:
         return integer(-a)
     if type(a) is float:
         return -a
+    if isinstance(a, Duration):
+        # No overload has it, so a checked one is refused; a value of unknown type takes it all the same.
+        return Duration(integer(-a.nanoseconds))
     raise overload_fault()
 
 
