@@ -79,9 +79,10 @@ def _progress(
     if current is None:
         return None
     name = current["metadata"]["name"]
-    fresh = "observedGeneration" not in (current.get("status") or {})
-    if not known or (fresh and f'"{name}"' not in str(known.get("message", ""))):
-        reason, text = ("NewReplicaSetCreated", "Created new") if fresh else ("FoundNewReplicaSet", "Found new")
+    # A set is new to the report when it was made after the last one, however often the report was tried meanwhile.
+    made = str(current["metadata"].get("creationTimestamp") or "") >= str(known.get("lastUpdateTime") or "")
+    if not known or (made and f'"{name}"' not in str(known.get("message", ""))):
+        reason, text = ("NewReplicaSetCreated", "Created new") if made else ("FoundNewReplicaSet", "Found new")
         _put(conditions, at, "Progressing", "True", reason, f'{text} replica set "{name}"', renew=True)
         return float(deadline)
     if complete(deployment, sets, current, limits):
