@@ -7,7 +7,8 @@ import pytest
 
 from modelplane.api.meta import Key
 from modelplane.plan import Departure, Removal, Replica, State, plan
-from modelplane.plan.devices import Device, Matching, Miss, Resolved, explain_miss, match, signature
+from modelplane.plan.cel import BoundDevice
+from modelplane.plan.devices import Device, Matching, Miss, Resolved, Signature, explain_miss, match, signature
 from modelplane.plan.fleet import ReplicaEngine
 from modelplane.plan.outcome import PlacedEngine, PlacedMember
 from tests.plan.words import (
@@ -233,6 +234,26 @@ def test_a_signature_is_one_object_and_tells_what_it_is_claimed_through() -> Non
     assert claimed.satisfies([selector])
     assert not claimed.satisfies([selector, *ask('device.driver == "else"').selectors])
     assert claimed.satisfies([])
+
+
+def test_a_signature_is_the_same_in_whatever_order_a_device_is_written() -> None:
+    one = signature("x", {"a": {"int": 1}, "b": {"int": 2}}, {"m": {"value": "1"}, "n": {"value": "2"}})
+    other = signature("x", {"b": {"int": 2}, "a": {"int": 1}}, {"n": {"value": "2"}, "m": {"value": "1"}})
+    assert one is other
+    assert one.group == ""
+    (selector,) = ask('device.driver == "x"').selectors
+    alone = Signature("DRA", "c", BoundDevice("x", {}, {}))
+    assert (alone.claim, alone.device_class, alone.group) == ("DRA", "c", "c")
+    assert alone.judge(selector) == one.judge(selector)
+
+
+def test_of_misses_that_are_as_bad_the_first_by_name_is_told() -> None:
+    devices = [gpu("141Gi", 1, name="b"), gpu("141Gi", 1, name="a")]
+    none = [ask(memory("200Gi"), name="second"), ask(memory("200Gi"), name="first")]
+    assert explain_miss(none, devices).text == "request first matches no device (devices: a, b)"
+    few = explain_miss([ask(memory("200Gi"), name="a-none"), ask(count=3, name="b-few")], devices)
+    assert few.text == "request a-none matches no device (devices: a, b)"
+    assert explain_miss([ask(count=3)], devices) == Miss(2, f"request gpu needs 3 x {GPU} on one node, a node has 2", 1)
 
 
 def test_a_matching_has_claimed_requests_in_their_order_and_devices_by_class() -> None:

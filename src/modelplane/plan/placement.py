@@ -223,11 +223,8 @@ class _Planning:
         return True
 
     def free_index(self, cluster: str) -> int:
-        used = self.used.get(cluster)
-        if used is None:
-            used = set()
-        if self.leaving:
-            used = used | {one.replica.index for one in self.leaving if one.replica.cluster == cluster}
+        """The lowest that none has there; where replicas leave the cluster, their own slots are taken over instead."""
+        used = self.used.get(cluster, ())
         index = 0
         while index in used:
             index += 1
