@@ -57,6 +57,15 @@ FOUND = [
     ("an index of another type is an error", "['a'][?device.attributes['a.example'].s].hasValue()", "error"),
     ("a key of bytes is none", "{b'a': 1} == {}", "compile error"),
     ("a choice takes apart what is a library's", "(true ? optional.of(ip('::1')) : optional.none()).value().isLoopback()", "error"),
+    ("the smallest number is its own negative", "quantity('80Gi').sub(-9223372036854775808).isInteger()", "true"),
+    ("a whole number meets a double as a double", "double(18446744073709551615u) <= 18446744073709551615u", "true"),
+    ("a guessed type is checked again", "(dyn([1e3, 1.5]) + optional.unwrap([optional.none()])).isSorted()", "error"),
+    ("an optional in an optional is lost", "optional.of(1).optMap(v, optional.of(true)).value().value()", "error"),
+    ("and what is none is its own value", "dyn(true).orValue(false)", "true"),
+    ("what cannot be compared is not equal", "dyn(semver('1.2.3')) != dyn('x')", "true"),
+    ("but within a list it is not unequal", "[dyn(semver('1.2.3'))] == [dyn('x')]", "true"),
+    ("a version is no key", "semver('1.2.3') in {semver('1.2.3'): 1}", "error"),
+    ("levels cost", "[[1]].flatten(9223372036854775807).size() == 1 || true", "error"),
     ("a scalar has no field", "has(dyn(1).x)", "false"),
 ]  # fmt: skip
 

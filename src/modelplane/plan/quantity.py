@@ -82,6 +82,8 @@ class Quantity:
 
     def sub(self, other: Quantity) -> Quantity:
         """The exact difference. Raises `QuantityError` as `add` does."""
+        if other.compact and other.unscaled == -(2**63):
+            return self.add(other)  # Go's smallest number is its own negative
         return self.add(other.negate())
 
     def sign(self) -> int:

@@ -79,6 +79,10 @@ def qualified_name(node: Node) -> str | None:
     return None
 
 
+def _unsettled(found: Type) -> bool:
+    return is_variable(found) or any(map(_unsettled, found.params))
+
+
 class _Checker:
     def __init__(self, source: Source, variables: Mapping[str, Type]) -> None:
         self.source = source
@@ -203,6 +207,7 @@ class _Checker:
 
     def resolve(self, node: Call, overloads: list[Overload], types: list[Type]) -> Type:
         member = node.target is not None
+        guessed = any(_unsettled(self.inference.resolved(found)) for found in types)
         matched: list[Overload] = []
         result: Type | None = None
         for overload in overloads:
@@ -216,6 +221,8 @@ class _Checker:
         if result is None:
             return ERROR if ERROR in types else self.no_overload(node, types)
         node.overloads = tuple(matched)
+        if guessed:
+            types = [*types, DYN]  # what is guessed now may be another thing when it runs
         self._calls.append((node, types))
         return result
 

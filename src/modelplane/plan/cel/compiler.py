@@ -301,8 +301,8 @@ def _constant(value: Value) -> Closure:
 
 
 def _as_attribute(closure: Closure, node: Node) -> Closure:
-    """What a name or a choice gives is taken apart and put together again by Kubernetes. That takes one of two optionals inside
-    each other away, and fails where the inner value is of a type that only a library knows."""
+    """What a name or a choice gives is taken apart and put together again by Kubernetes, which takes
+    optionals within it away and fails where the inner value is of a type that only a library knows."""
     if node.type is not None and node.type.name != "optional_type" and not node.type.is_dynamic:
         return closure
 
@@ -426,7 +426,7 @@ def _or_else(optional: Closure, other: Closure, *, unwrap: bool) -> Closure:
     def evaluate(frame: Frame) -> Value:
         found = optional(frame)
         if not isinstance(found, Optional):
-            raise overload_fault()
+            return found
         if not found.present:
             return other(frame)
         return value_of(found) if unwrap else found

@@ -156,21 +156,34 @@ def map_key(value: Value) -> Value:
     raise Fault(f"unsupported key type: {type_name(value)}")
 
 
+_FOUND: Final = frozenset({"net.IP", "net.CIDR", "duration", "timestamp", "type", "null"})
+
+
 class OddKey:
-    """A key in a map literal that is no key in CEL. It can be met in a loop, and nothing ever finds it."""
+    """A key in a map literal that is no key in CEL. It can be met in a loop; Kubernetes finds only those of some kinds again."""
 
     __slots__ = ("value",)
 
     def __init__(self, value: Value) -> None:
         self.value = value
 
+    def __hash__(self) -> int:
+        return hash(self.value) if kind(self.value) in _FOUND else id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, OddKey):
+            return False
+        if self.value is other.value:
+            return True
+        return type(self.value) is type(other.value) and kind(self.value) in _FOUND and self.value == other.value
+
 
 def literal_key(value: Value) -> Value:
-    """A value as a key of a map literal. Raises `Fault` for bytes."""
+    """A value as a key of a map literal. Raises `Fault` for what Kubernetes falls over."""
     try:
         return map_key(value)
     except Fault:
-        if isinstance(value, bytes):
+        if isinstance(value, bytes | Semver):
             raise
         return OddKey(value)
 
@@ -186,25 +199,38 @@ def equal(a: Value, b: Value) -> bool:
     ta, tb = type(a), type(b)
     if ta is tb:
         if ta is list or ta is tuple:
-            return len(a) == len(b) and all(map(equal, a, b))  # type: ignore[arg-type,call-overload]
+            return len(a) == len(b) and all(map(_not_unequal, a, b))  # type: ignore[arg-type,call-overload]
         if ta is dict or ta is DefaultMap:
             return _equal_maps(a, b)  # type: ignore[arg-type]
         if ta is Optional:
             return a.present == b.present and equal(a.value, b.value)  # type: ignore[attr-defined]
         return bool(a == b)
     if ta in _NUMBERS and tb in _NUMBERS:
-        return bool(a == b)
+        return bool(_alike(a, b) == _alike(b, a))
     if isinstance(a, _OPAQUE):
         raise overload_fault("_==_", a, b)
     if isinstance(a, dict) and isinstance(b, dict):
         return _equal_maps(a, b)
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        return len(a) == len(b) and all(map(equal, a, b))
+        return len(a) == len(b) and all(map(_not_unequal, a, b))
     return False
 
 
 def _equal_maps(a: dict[Value, Value], b: dict[Value, Value]) -> bool:
-    return len(a) == len(b) and all(key in b and equal(value, b[key]) for key, value in a.items())
+    return len(a) == len(b) and all(key in b and _not_unequal(value, b[key]) for key, value in a.items())
+
+
+def _not_unequal(a: Value, b: Value) -> bool:
+    """Within lists and maps Kubernetes asks only whether two values are known to differ."""
+    try:
+        return equal(a, b)
+    except Fault:
+        return True
+
+
+def _alike(a: Value, b: Value) -> Value:
+    """A number beside a double as a double, with what that loses."""
+    return float(a) if type(b) is float and type(a) is not float else a  # type: ignore[arg-type]
 
 
 def less(a: Value, b: Value) -> bool:
@@ -213,7 +239,7 @@ def less(a: Value, b: Value) -> bool:
     if (ta is tb and ta in _ORDERED) or (ta in _NUMBERS and tb in _NUMBERS):
         if a != a or b != b:
             raise Fault("NaN values cannot be ordered")
-        return bool(a < b)  # type: ignore[operator]
+        return bool(_alike(a, b) < _alike(b, a))  # type: ignore[operator]
     raise overload_fault()
 
 

@@ -7,6 +7,7 @@ from functools import cmp_to_key, reduce
 from itertools import pairwise
 from typing import Final
 
+from modelplane.plan.cel.folds import Exhausted
 from modelplane.plan.cel.functions.operators import plus
 from modelplane.plan.cel.registry import declare
 from modelplane.plan.cel.syntax import Fault
@@ -23,7 +24,15 @@ def _before(a: Value, b: Value) -> bool:
 
 
 def _contains(items: list[Value], wanted: Value) -> bool:
-    return any(equal(item, wanted) for item in items)
+    return any(_same(item, wanted) for item in items)
+
+
+def _same(a: Value, b: Value) -> bool:
+    """Whether two values are equal for certain."""
+    try:
+        return equal(a, b)
+    except Fault:
+        return False
 
 
 def _affordable(a: list[Value], b: list[Value]) -> None:
@@ -106,6 +115,8 @@ def slice_of(items: list[Value], start: int, end: int) -> list[Value]:
 def flatten(items: list[Value], depth: int = 1) -> list[Value]:
     if depth < 0:
         raise Fault("level must be non-negative")
+    if len(items) * depth > _LARGEST_PRODUCT:
+        raise Exhausted
     found: list[Value] = []
     for item in items:
         if isinstance(item, (list, tuple)) and depth > 0:

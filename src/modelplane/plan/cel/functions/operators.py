@@ -66,7 +66,10 @@ def equals(a: Value, b: Value) -> bool:
 
 @declare("_!=_", "(A, A) -> bool", generic=True)
 def differs(a: Value, b: Value) -> bool:
-    return not equal(a, b)
+    try:
+        return not equal(a, b)
+    except Fault:
+        return True  # what cannot be compared is not equal
 
 
 @declare("_<_", *_ORDERS, generic=True)
@@ -260,7 +263,7 @@ def optional_index(container: Value, key: Value) -> Value:
             return NONE
         container = container.value
     if not isinstance(container, (dict, list, tuple)):
-        raise overload_fault()
+        return NONE
     try:
         return Optional(True, _entry(container, key))
     except Missing:
@@ -273,7 +276,7 @@ def contained(item: Value, container: Value) -> Value:
         try:
             return map_key(item) in container
         except Fault:
-            return any(isinstance(key, OddKey) and key.value is item for key in container)
+            return OddKey(item) in container
     if not isinstance(container, (list, tuple)):
         raise overload_fault()
     fault: Fault | None = None
@@ -319,12 +322,19 @@ def optional_of_non_zero(value: Value) -> Optional:
 
 @declare("hasValue", "optional(A).() -> bool")
 def has_value(optional: Optional) -> bool:
-    return optional.present
+    return _optional("hasValue", optional).present
+
+
+def _optional(function: str, value: Value) -> Optional:
+    """The value, which may be another than its type says: see the compiler's attributes. Raises `Fault`."""
+    if not isinstance(value, Optional):
+        raise overload_fault(function, value)
+    return value
 
 
 @declare("value", "optional(A).() -> A")
 def value_of(optional: Optional) -> Value:
-    if not optional.present:
+    if not _optional("value", optional).present:
         raise Fault("optional.none() dereference")
     if isinstance(optional.value, Fault):
         raise optional.value
