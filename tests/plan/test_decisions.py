@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import random
+
 import msgspec
 import pytest
 
 from modelplane.api.meta import Key
 from modelplane.plan import Departure, Removal, Replica, State, plan
 from modelplane.plan.cel import BoundDevice
-from modelplane.plan.devices import Device, Matching, Miss, Resolved, Signature, explain_miss, match, signature
+from modelplane.plan.devices import Device, Matching, Miss, Resolved, Signature, explain_miss, flows, match, signature
 from modelplane.plan.fleet import ReplicaEngine
 from modelplane.plan.outcome import PlacedEngine, PlacedMember
 from tests.plan.words import (
@@ -342,3 +345,36 @@ def test_a_device_that_cannot_be_judged_is_named_with_the_error() -> None:
     speed = ask('device.attributes["x"].speed > 1', name="fast")
     assert explain_miss([speed], devices) == Miss(1, "request fast: device b cannot be judged: no such key: speed")
     assert explain_miss([speed], devices[1:]) == Miss(1, "request fast matches no device (devices: a)")
+
+
+def test_the_larger_of_two_requests_with_the_same_choices_chooses_first() -> None:
+    devices = [gpu(count=3, device_class="a", name="a"), gpu(count=3, device_class="b", name="b")]
+    small, large = ask(count=1, name="small"), ask(count=3, name="large")
+    for requests in ([small, large], [large, small]):
+        found = match(requests, devices)
+        assert found is not None
+        assert {one.name: one.device_class for one in found.resolved} == {"large": "a", "small": "b"}
+    alike = match([ask(count=2, name="z"), ask(count=2, name="y")], devices)
+    assert alike is not None
+    assert {one.name: one.device_class for one in alike.resolved} == {"y": "a", "z": "b"}, "then the first by name"
+
+
+def test_needs_flow_exactly_when_no_set_of_them_needs_more_than_its_entries_have() -> None:
+    chance = random.Random(20)
+    outcomes = []
+    for _ in range(4_000):
+        free = [chance.randrange(4) for _ in range(chance.randrange(1, 5))]
+        needs = [
+            (chance.randrange(1, 5), sorted(chance.sample(range(len(free)), chance.randrange(1, len(free) + 1))))
+            for _ in range(chance.randrange(1, 5))
+        ]
+        subsets = itertools.chain.from_iterable(
+            itertools.combinations(needs, size) for size in range(1, len(needs) + 1)
+        )
+        fits = all(
+            sum(count for count, _ in chosen) <= sum(free[at] for at in {at for _, entries in chosen for at in entries})
+            for chosen in subsets
+        )
+        assert flows(needs, list(free)) is fits, (needs, free)
+        outcomes.append(fits)
+    assert 500 < sum(outcomes) < 3_500
