@@ -179,8 +179,12 @@ def test_auth_can_i_answers_for_the_caller_and_for_the_operator(two_regions: Fle
     assert two_regions.kubectl("auth", "can-i", "create", "modeldeployments").strip() == "yes"
     operator = [str(kubectl_path()), "--kubeconfig", str(two_regions.layout.operator_kubeconfig), "auth", "can-i"]
     may = subprocess.run(
-        [*operator, "update", "modelreplicas/status", "-A"], capture_output=True, text=True, check=False
+        [*operator, "update", "modelreplicas", "--subresource=status", "-A"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
+    # kubectl takes TYPE/NAME, not TYPE/SUBRESOURCE: the operator updates statuses, and patches the objects themselves.
     assert may.stdout.strip() == "yes"
     must_not = subprocess.run([*operator, "create", "clusterrolebindings"], capture_output=True, text=True, check=False)
     assert must_not.stdout.strip() == "no", "the operator is no administrator"
