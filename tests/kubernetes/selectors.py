@@ -312,7 +312,9 @@ def device(random: Random) -> dict[str, Any]:
 
     def name() -> str:
         found = random.choice(IDS)
-        return f"{random.choice(DRIVERS)}/{found}" if random.random() < 0.3 else found
+        domain = random.choice(DRIVERS) if random.random() < 0.3 else driver
+        # Without its driver's domain: of two names for one attribute Kubernetes takes either.
+        return found if domain == driver else f"{domain}/{found}"
 
     value: dict[str, Callable[[], Any]] = {
         "int": lambda: random.choice(NUMBERS),

@@ -115,7 +115,7 @@ def slice_of(items: list[Value], start: int, end: int) -> list[Value]:
 def flatten(items: list[Value], depth: int = 1) -> list[Value]:
     if depth < 0:
         raise Fault("level must be non-negative")
-    if len(items) * depth > _LARGEST_PRODUCT:
+    if len(items) * depth >= _LARGEST_PRODUCT:
         raise Exhausted
     found: list[Value] = []
     for item in items:
