@@ -8,6 +8,7 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +61,8 @@ class Endpoint:
             every["Authorization"] = f"Bearer {self._tokens.get(user, user)}"
         try:
             return self._exchange(method, path, body, every)
-        except (http.client.RemoteDisconnected, http.client.CannotSendRequest, BrokenPipeError, ConnectionResetError):
+        except (http.client.RemoteDisconnected, http.client.CannotSendRequest, ConnectionError, ssl.SSLError):
+            # Both servers close a connection that was idle for minutes, which is seen as one of these by who writes next.
             self.close()
             return self._exchange(method, path, body, every)
 
@@ -96,6 +98,15 @@ class Endpoint:
     def close(self) -> None:
         self._connection.close()
         self._connection = self._connect()
+
+
+def until(condition: Callable[[], object], within: float = 60.0) -> Any:
+    """The first true value."""
+    deadline = time.monotonic() + within
+    while not (seen := condition()):
+        assert time.monotonic() < deadline, f"still {seen!r} after {within:g} s"
+        time.sleep(0.05)
+    return seen
 
 
 def _headers(response: http.client.HTTPResponse) -> dict[str, str]:

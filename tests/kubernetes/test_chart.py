@@ -16,7 +16,7 @@ import modelplane.api
 from modelplane.api.meta import Object
 from tests.kubernetes.binaries import WITHOUT, folder
 from tests.kubernetes.binaries import helm as helm_binary
-from tests.kubernetes.endpoint import Answer, Endpoint
+from tests.kubernetes.endpoint import Answer, Endpoint, until
 from tests.kubernetes.installed import CHART, SYSTEM, helm, refused_by_helm
 from tests.kubernetes.plane import running_plane
 from tests.kubernetes.tally import count
@@ -149,6 +149,8 @@ def test_a_release_is_installed_upgraded_removed_and_installed_again(cluster: Cl
     cluster.helm("install", "modelplane", str(CHART), *where)
     spec = {"source": "HuggingFace", "huggingFace": {"repo": "a/b", "sizeGiB": 1}}
     kept = {"apiVersion": "modelplane.ai/v1alpha1", "kind": "ModelCache", "metadata": {"name": "kept"}, "spec": spec}
+    # Helm does not wait for definitions to be served.
+    until(lambda: cluster.real.send("GET", CACHE.rpartition("/")[0]).status == 200)
     assert cluster.real.send("PATCH", f"{CACHE}?fieldManager=me", json.dumps(kept).encode(), APPLY).status == 201
     assert "cannot reuse a name" in refused_by_helm(
         cluster.binary, cluster.kubeconfig, "install", "modelplane", str(CHART), *where

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ from modelplane.local.kubernetes import ControlPlane
 from tests.kubernetes import namespace
 from tests.kubernetes.binaries import WITHOUT, folder
 from tests.kubernetes.binaries import helm as helm_binary
-from tests.kubernetes.endpoint import Endpoint
+from tests.kubernetes.endpoint import Endpoint, until
 from tests.kubernetes.installed import (
     ACCOUNT,
     CHART,
@@ -54,15 +54,6 @@ OURS = "/apis/modelplane.ai/v1alpha1"
 STACKS = f"/apis/infrastructure.modelplane.ai/v1alpha1/namespaces/{SYSTEM}/servingstacks"
 TEAM = f"{OURS}/namespaces/ml-team"
 JSON = {"Content-Type": "application/json"}
-
-
-def until(condition: Callable[[], object], within: float = 60.0) -> Any:
-    """The first true value."""
-    deadline = time.monotonic() + within
-    while not (seen := condition()):
-        assert time.monotonic() < deadline, f"still {seen!r} after {within:g} s"
-        time.sleep(0.05)
-    return seen
 
 
 @dataclass
