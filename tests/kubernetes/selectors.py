@@ -31,13 +31,13 @@ from modelplane.plan.cel.types import (
     list_of,
     map_of,
     optional_of,
-    substitute,
-    unify,
+    parse_type,
 )
+from tests.kubernetes.unification import substitute, unify
 from tests.kubernetes.words import DRIVERS, IDS, LITERALS, NUMBERS, QUANTITIES, RANGES, READ, STRINGS, VERSIONS
 
 Scope = dict[str, Type]
-IP, CIDR, URL = (TYPE_NAMES[name] for name in ("net.IP", "net.CIDR", "kubernetes.URL"))
+IP, CIDR, URL = map(parse_type, ("IP", "CIDR", "URL"))
 SCALARS: Final = (
     BOOL,
     INT,
@@ -166,7 +166,7 @@ class Grammar:
         if wanted.name == "optional_type":
             return random.choice(("optional.none()", f"optional.of({self.leaf(wanted.params[0], scope)})"))
         if wanted.name == "type":
-            return random.choice((*TYPE_NAMES, "type(1)"))
+            return random.choice((*TYPE_NAMES, "kubernetes.Quantity", "type(1)"))
         if wanted.name == "kubernetes.NamedFormat":
             return random.choice(
                 ("format.dns1123Label()", "format.uuid()", 'format.named("date").value()', "format.qualifiedName()")

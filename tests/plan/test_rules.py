@@ -81,8 +81,8 @@ def test_an_error_at_run_time_is_a_fault_with_its_reason(text: str, message: str
         ("1 + 'a' == 2", 1, 3, r"found no matching overload for '_\+_' applied to '\(int, string\)'"),
         ("[1, 'a'].size() == 2", 1, 5, "expected type 'int' but found 'string'"),
         ("self.a ==", 1, 10, "mismatched input '<EOF>'"),
-        ("has(self)", 1, 4, r"invalid argument to has\(\) macro"),
-        ("self.x.all(1, true)", 1, 12, "argument must be a simple name"),
+        ("has(self)", 1, 5, r"invalid argument to has\(\) macro"),
+        ("self.x.all(1, true)", 1, 12, "argument is not an identifier"),
         ("self.x.matches('[')", 1, 16, "invalid matches argument"),
         ("'a' + \"b", 1, 7, "token recognition error"),
         ("if == 1", 1, 1, "reserved identifier"),
@@ -90,6 +90,7 @@ def test_an_error_at_run_time_is_a_fault_with_its_reason(text: str, message: str
         ("int('x') == 1", 0, 0, "type conversion error from 'string' to 'int'"),
         ("(" * 80 + "true" + ")" * 80, 1, 61, "recursion limit"),
         ("self" + ".a" * 400, 1, 505, "recursion limit"),
+        ("1" + " + 1" * 300 + " == 301", 1, 1003, "recursion limit"),
     ],
 )
 def test_a_rule_that_does_not_compile_is_refused_with_its_position(

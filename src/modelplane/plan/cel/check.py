@@ -199,10 +199,8 @@ class _Checker:
         return self.resolve(node, overloads, types)
 
     def logic(self, node: Call) -> Type:
-        types = [self.visit(argument) for argument in node.args]
-        told = [self.assignable(found, BOOL) for found in types]
-        if not all(told):
-            return self.no_overload(node, types)
+        for argument in node.args:
+            self.require_bool(argument)
         return BOOL
 
     def resolve(self, node: Call, overloads: list[Overload], types: list[Type]) -> Type:
@@ -219,20 +217,20 @@ class _Checker:
                 result = found if result is None or result == found else DYN
                 matched.append(overload)
         if result is None:
-            return ERROR if ERROR in types else self.no_overload(node, types)
+            return ERROR if ERROR in types else self.no_overload(node.at, node.function, types, member=member)
         node.overloads = tuple(matched)
         if guessed:
             types = [*types, DYN]  # what is guessed now may be another thing when it runs
         self._calls.append((node, types))
         return result
 
-    def no_overload(self, node: Call, types: list[Type]) -> Type:
+    def no_overload(self, at: int, function: str, types: list[Type], *, member: bool = False) -> Type:
         shown = [str(self.inference.resolved(found, final=True)) for found in types]
-        if node.target is not None:
+        if member:
             arguments = f"{shown[0]}.({', '.join(shown[1:])})"
         else:
             arguments = f"({', '.join(shown)})"
-        return self.report(node.at, f"found no matching overload for '{node.function}' applied to '{arguments}'")
+        return self.report(at, f"found no matching overload for '{function}' applied to '{arguments}'")
 
     # --- literals -----------------------------------------------------------------------------------------------
 
@@ -304,7 +302,7 @@ class _Checker:
             return self.inference.resolved(map_of(index, body))
         entries = map_of(self.inference.fresh(), self.inference.fresh())
         if not self.assignable(body, entries):
-            return self.mismatch(node.body.at, map_of(DYN, DYN), body)
+            return self.no_overload(node.at, "cel.@mapInsert", [map_of(DYN, DYN), body])
         return self.inference.resolved(entries)
 
     def require_bool(self, node: Node) -> None:
@@ -315,12 +313,14 @@ class _Checker:
     def optional_map(self, node: OptionalMap) -> Type:
         value, inner = self.visit(node.value), self.inference.fresh()
         if not self.assignable(value, optional_of(inner)):
-            return self.mismatch(node.value.at, optional_of(DYN), self.inference.resolved(value, final=True))
+            # The macro asks twice: whether there is a value, and which.
+            self.no_overload(node.at, "hasValue", [value], member=True)
+            return self.no_overload(node.at, "value", [value], member=True)
         with self.binding({node.name: self.inference.resolved(inner)}):
             body = self.visit(node.body)
         # As a choice between what the body gives and an empty optional.
         either = self.inference.fresh()
         given = [body if node.flat else optional_of(body), optional_of(self.inference.fresh())]
         if not self.inference.assignable(given, [either, either]):
-            return self.mismatch(node.body.at, optional_of(DYN), self.inference.resolved(body, final=True))
+            return self.no_overload(node.at, "_?_:_", [BOOL, *given])
         return self.inference.resolved(either)

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias, assert_never
 
 from modelplane.plan.cel.check import qualified_name
 from modelplane.plan.cel.folds import Exhausted, fold_closure
-from modelplane.plan.cel.functions.operators import index, optional_index, value_of
+from modelplane.plan.cel.functions.operators import contained, index, optional_index, value_of
 from modelplane.plan.cel.functions.regexes import pattern
 from modelplane.plan.cel.registry import Overload
 from modelplane.plan.cel.syntax import (
@@ -29,7 +29,8 @@ from modelplane.plan.cel.syntax import (
     Select,
 )
 from modelplane.plan.cel.types import TYPE_NAMES, Type
-from modelplane.plan.cel.values import NONE, Optional, TypeValue, Value, key_value, kind, literal_key, overload_fault
+from modelplane.plan.cel.values import NONE, Optional, TypeValue, UInt, Value, kind, literal_key, overload_fault
+from modelplane.plan.semver import Semver
 
 Frame: TypeAlias = list[Value]
 Closure: TypeAlias = Callable[[Frame], Value]
@@ -40,6 +41,7 @@ _EARLY: Final = CONVERSIONS | {"dyn", "type"}
 _FOLDING: Final = 1_000_000
 """Steps for working out one constant."""
 _QUALIFIERS: Final = (bool, int, str, float)
+_LOOKED_UP: Final = frozenset({bool, int, UInt, float, str})
 _CONSTANT_TIME: Final = frozenset({"_[_]", "_[?_]", "size", "type", "dyn"})
 _SIZED: Final = frozenset({"string", "bytes", "list"})
 _LARGE: Final = 256
@@ -141,12 +143,11 @@ class _Builder:
             case "matches" | "find" | "findAll":
                 self.require_pattern(node)
             case "@in":
-                if isinstance(node.args[1], ListExpr) and not node.args[1].elements:
-                    return _constant(False)  # decided without a look at the item
-                members = _literal_strings(node.args[1])
+                members = _constant_members(node.args[1], closures[1])
                 if members is not None:
-                    return _in_literals(closures[0], members)
-            case "or" | "orValue" if node.target is not None:
+                    # Whether something is in an empty list is decided without a look at it.
+                    return _in_constants(closures[0], members) if members else _constant(False)
+            case "or" | "orValue":
                 return _or_else(closures[0], closures[1], unwrap=node.function == "orValue")
         assert node.overloads is not None
         if self.looping and node.function not in _CONSTANT_TIME:
@@ -366,8 +367,10 @@ def _optional_field(operand: Closure, name: str) -> Closure:
 
 
 def _find(value: Value, name: str) -> Optional:
-    if not isinstance(value, dict):
+    if isinstance(value, list):
         raise overload_fault()
+    if not isinstance(value, dict):
+        return NONE
     try:
         return Optional(True, value[name])
     except KeyError:
@@ -381,7 +384,7 @@ def _present(operand: Closure, name: str) -> Closure:
             if not value.present:
                 return False
             value = value.value
-        if isinstance(value, (list, tuple)):
+        if isinstance(value, list):
             raise overload_fault()
         return isinstance(value, dict) and name in value
 
@@ -434,22 +437,24 @@ def _or_else(optional: Closure, other: Closure, *, unwrap: bool) -> Closure:
     return evaluate
 
 
-def _literal_strings(node: Node) -> frozenset[str] | None:
-    if not isinstance(node, ListExpr) or node.optional:
+def _constant_members(node: Node, closure: Closure) -> list[Value] | None:
+    """What a list holds that Kubernetes makes a set of: constants of types that it can look up."""
+    if not isinstance(node, ListExpr) or not _is_constant(node):
         return None
-    values = [element.value for element in node.elements if isinstance(element, Literal)]
-    strings = [value for value in values if isinstance(value, str)]
-    return frozenset(strings) if len(strings) == len(node.elements) else None
+    members = closure([_FOLDING])
+    return members if all(type(member) in _LOOKED_UP for member in members) else None  # type: ignore[return-value,attr-defined]
 
 
-def _in_literals(needle: Closure, members: frozenset[str]) -> Closure:
+def _in_constants(needle: Closure, members: list[Value]) -> Closure:
+    strings = frozenset(member for member in members if isinstance(member, str))
+
     def evaluate(frame: Frame) -> Value:
         value = needle(frame)
         if type(value) is str:
-            return value in members
-        if kind(value) in ("kubernetes.Quantity", "kubernetes.Semver") and members:
-            raise overload_fault("@in", value)
-        return False
+            return value in strings
+        if isinstance(value, bytes | Semver):
+            raise overload_fault("@in", value)  # Go cannot look these up
+        return contained(value, members)
 
     return evaluate
 
@@ -480,17 +485,12 @@ def _invoke(function: str, overloads: tuple[Overload, ...], closures: list[Closu
 
 
 def _fits(wanted: Type, value: Value) -> bool:
-    """Whether a value may stand for a type; of a list or map the first entry speaks for all."""
+    """Whether a value may stand for a type; of a list the first entry speaks for all."""
     if wanted.is_param or wanted.is_dynamic:
         return True
     if kind(value) != wanted.name:
         return False
-    if isinstance(value, (list, tuple)):
-        return not value or _fits(wanted.params[0], value[0])
-    if isinstance(value, dict) and value:
-        key, entry = next(iter(value.items()))
-        return _fits(wanted.params[0], key_value(key)) and _fits(wanted.params[1], entry)
-    return True
+    return not isinstance(value, list) or not value or _fits(wanted.params[0], value[0])
 
 
 def _measured(closure: Closure) -> Closure:

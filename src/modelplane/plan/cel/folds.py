@@ -51,7 +51,7 @@ def _rounds(over: Closure, places: list[int], cost: int) -> Rounds:
             pairs = [(key_value(key), item) for key, item in value.items()]
             if single:
                 pairs = [(key, key) for key, _ in pairs]
-        elif isinstance(value, (list, tuple)):
+        elif isinstance(value, list):
             pairs = list(enumerate(value))
         else:
             raise overload_fault()

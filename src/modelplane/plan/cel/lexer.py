@@ -93,7 +93,7 @@ def _token(source: Source, match: re.Match[str], at: int) -> Token | None:
         digits, unsigned = match.group("int"), match.group("unsigned")
         number = 2**64 if len(digits) > 100 else int(digits, 16) if digits.startswith("0x") else int(digits)
         if number > (2**64 - 1 if unsigned else 2**63):
-            raise CelError(source, [source.issue(at, f"Syntax error: invalid {'uint' if unsigned else 'int'} literal")])
+            raise CelError(source, [source.issue(at, f"invalid {'uint' if unsigned else 'int'} literal")])
         return Token("literal", text, at, UInt(number) if unsigned else number)
     if kind == "ident":
         if text in _WORDS:
@@ -122,7 +122,7 @@ def _unescaped(source: Source, match: re.Match[str], at: int) -> str:
         raise CelError(source, [source.issue(at, f"Syntax error: invalid escape sequence \\{other}")])
     code = int(octal, 8) if octal else int(x or big_x or u or big_u, 16)
     if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
-        raise CelError(source, [source.issue(at, "Syntax error: invalid unicode code point in an escape")])
+        raise CelError(source, [source.issue(at, "invalid unicode code point")])
     return chr(code)
 
 
@@ -130,7 +130,9 @@ def _unescape_bytes(source: Source, body: str, at: int) -> bytes:
     parts, last = [], 0
     for match in _ESCAPE.finditer(body):
         parts.append(body[last : match.start()].encode())
-        _, x, big_x, _, _, octal, _ = match.groups()
+        _, x, big_x, u, big_u, octal, _ = match.groups()
+        if u or big_u:
+            raise CelError(source, [source.issue(at, "unable to unescape string")])
         if x or big_x or octal:
             parts.append(bytes([int(octal, 8) if octal else int(x or big_x, 16)]))
         else:

@@ -7,7 +7,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from modelplane.plan.cel.syntax import Bind, Call, CelError, Fold, Ident, ListExpr, Node, OptionalMap, Select, Source
+from modelplane.plan.cel.syntax import (
+    Bind,
+    Call,
+    CelError,
+    Fold,
+    Ident,
+    Literal,
+    MapExpr,
+    Node,
+    OptionalMap,
+    Select,
+    Source,
+)
 
 _QUANTIFIERS: Final = {"all": "all", "exists": "exists", "exists_one": "existsOne"}
 
@@ -30,9 +42,14 @@ def expand(source: Source, call: Call) -> Node:
     if call.function == "sortBy" and arity == 2:
         return _sort_by(source, call)
     if call.function == "bind" and arity == 3 and isinstance(call.target, Ident) and call.target.name == "cel":
-        return Bind(_variable(source, call.args[0]), call.args[1], call.args[2], call.at)
+        return Bind(
+            _variable(source, call.args[0], "cel.bind() variable names must be simple identifiers"),
+            call.args[1],
+            call.args[2],
+            call.at,
+        )
     if call.function in ("optMap", "optFlatMap") and arity == 2:
-        name = _variable(source, call.args[0])
+        name = _variable(source, call.args[0], f"{call.function}() variable name must be a simple identifier")
         return OptionalMap(name, call.target, call.args[1], call.function == "optFlatMap", call.at)
     return call
 
@@ -40,13 +57,14 @@ def expand(source: Source, call: Call) -> Node:
 def _has(source: Source, call: Call) -> Node:
     (argument,) = call.args
     if not isinstance(argument, Select) or argument.test or argument.optional:
-        raise CelError(source, [source.issue(call.at, "invalid argument to has() macro")])
+        raise CelError(source, [source.issue(argument.at, "invalid argument to has() macro")])
     return Select(argument.operand, argument.field, argument.at, test=True)
 
 
 def _fold(source: Source, call: Call, kind: str, variables: int, *, filtered: bool) -> Node:
     assert call.target is not None
-    names = [_variable(source, argument) for argument in call.args[:variables]]
+    complaint = "argument is not an identifier" if variables == 1 else "argument must be a simple name"
+    names = [_variable(source, argument, complaint) for argument in call.args[:variables]]
     if variables == 2 and names[0] == names[1]:
         raise CelError(source, [source.issue(call.args[1].at, f"duplicate variable name: {names[0]}")])
     return Fold(
@@ -63,15 +81,23 @@ def _fold(source: Source, call: Call, kind: str, variables: int, *, filtered: bo
 def _sort_by(source: Source, call: Call) -> Node:
     """The list under a name, and its keys as a list beside it."""
     assert call.target is not None
-    if not isinstance(call.target, ListExpr | Ident | Fold | Call | Select):
+    if isinstance(call.target, Literal | MapExpr):
         message = "sortBy can only be applied to a list, identifier, comprehension, call or select expression"
         raise CelError(source, [source.issue(call.target.at, message)])
     name = "@sortBy"
-    keys = Fold("map", Ident(name, call.at), None, _variable(source, call.args[0]), None, call.args[1], call.at)
+    keys = Fold(
+        "map",
+        Ident(name, call.at),
+        None,
+        _variable(source, call.args[0], "argument is not an identifier"),
+        None,
+        call.args[1],
+        call.at,
+    )
     return Bind(name, call.target, Call("@sortByAssociatedKeys", Ident(name, call.at), [keys], call.at), call.at)
 
 
-def _variable(source: Source, node: Node) -> str:
+def _variable(source: Source, node: Node, complaint: str) -> str:
     if not isinstance(node, Ident):
-        raise CelError(source, [source.issue(node.at, "argument must be a simple name")])
+        raise CelError(source, [source.issue(node.at, complaint)])
     return node.name

@@ -183,7 +183,7 @@ class _Parser:
         if kind == "literal":
             self.index += 1
             if type(token.value) is int and token.value == 2**63:
-                raise self.error(token.at, "Syntax error: invalid int literal")
+                raise self.error(token.at, "invalid int literal")
             return Literal(token.value, token.at)
         if kind == "(":
             self.index += 1

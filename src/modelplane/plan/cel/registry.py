@@ -43,6 +43,11 @@ def declare(name: str, *signatures: str, generic: bool = False) -> Callable[[Any
     return register
 
 
+def declare_form(name: str, signature: str) -> None:
+    """Give the checker the type of what the compiler builds itself: nothing is ever called."""
+    FUNCTIONS.setdefault(name, []).append(_overload(signature, NotImplemented, True))
+
+
 def _overload(signature: str, implementation: Implementation, generic: bool) -> Overload:
     left, _, result = signature.partition(" -> ")
     receiver, dot, rest = left.rpartition(".(")

@@ -163,11 +163,6 @@ class CelError(ValueError):
         self.issues = tuple(issues)
         super().__init__(prefix + "\n".join(source.render(issue) for issue in issues))
 
-    @property
-    def position(self) -> tuple[int, int]:
-        """Line and column of the first issue, counted from 1."""
-        return self.issues[0].line, self.issues[0].column
-
 
 class Fault(Exception):
     """Evaluation has no value: CEL's error. ``&&``, ``||``, ``all`` and ``exists`` may absorb it."""

@@ -46,8 +46,8 @@ def validate(source: Source, tree: Node) -> None:
             except Fault:
                 issues.append(source.issue(constant.at, f"invalid {node.function} argument"))
         elif node.function == "format" and isinstance(node.target, Literal) and isinstance(node.args[0], ListExpr):
-            fault = misfit(str(node.target.value), node.args[0].elements)
-            issues += [source.issue(node.at, fault)] if fault else []
+            fault = misfit(str(node.target.value), node, node.args[0].elements)
+            issues += [source.issue(fault[0].at, fault[1])] if fault else []
     issues += _mixed(source, tree)
     if issues:
         raise CelError(source, issues, "compilation failed: ")

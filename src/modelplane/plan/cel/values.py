@@ -20,6 +20,7 @@ Value: TypeAlias = object
 INT_MAX: Final = 2**63 - 1
 INT_MIN: Final = -(2**63)
 UINT_MAX: Final = 2**64 - 1
+_OFFSET: Final = re.compile(r"([+-]?[0-9]{1,6}):([+-]?[0-9]{1,6})")
 
 
 class UInt(int):
@@ -73,14 +74,22 @@ class Timestamp:
         moment = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(
             microseconds=self.nanoseconds // 1000
         )
-        return moment if zone is None else moment.astimezone(_zone(zone))
+        if zone is None:
+            return moment
+        offset = _offset(zone)
+        return moment.astimezone(_zone(zone)) if offset is None else moment + offset
+
+
+def _offset(name: str) -> datetime.timedelta | None:
+    """What a zone such as ``-07:30`` is away from UTC. Kubernetes takes any number of hours and minutes."""
+    found = _OFFSET.fullmatch(name)
+    if found is None:
+        return None
+    hours, minutes = int(found[1]), int(found[2])
+    return datetime.timedelta(hours=hours, minutes=-minutes if name[0] == "-" else minutes)
 
 
 def _zone(name: str) -> datetime.tzinfo:
-    offset = re.fullmatch(r"([+-]?)(\d{1,2}):(\d{2})", name)
-    if offset is not None:
-        minutes = int(offset[2]) * 60 + int(offset[3])
-        return datetime.timezone(datetime.timedelta(minutes=-minutes if offset[1] == "-" else minutes))
     if name in ("", "UTC"):
         return datetime.UTC
     import zoneinfo
@@ -100,7 +109,6 @@ KINDS: Final[dict[type, str]] = {
     bytes: "bytes",
     type(None): "null",
     list: "list",
-    tuple: "list",
     dict: "map",
     DefaultMap: "map",
     Quantity: "kubernetes.Quantity",
@@ -171,11 +179,10 @@ class OddKey:
         return hash(self.value) if kind(self.value) in _FOUND else id(self.value)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, OddKey):
-            return False
-        if self.value is other.value:
-            return True
-        return type(self.value) is type(other.value) and kind(self.value) in _FOUND and self.value == other.value
+        return isinstance(other, OddKey) and (
+            self.value is other.value
+            or (type(self.value) is type(other.value) and kind(self.value) in _FOUND and self.value == other.value)
+        )
 
 
 def literal_key(value: Value) -> Value:
@@ -198,7 +205,7 @@ def equal(a: Value, b: Value) -> bool:
     with anything else."""
     ta, tb = type(a), type(b)
     if ta is tb:
-        if ta is list or ta is tuple:
+        if ta is list:
             return len(a) == len(b) and all(map(_not_unequal, a, b))  # type: ignore[arg-type,call-overload]
         if ta is dict or ta is DefaultMap:
             return _equal_maps(a, b)  # type: ignore[arg-type]
@@ -211,13 +218,19 @@ def equal(a: Value, b: Value) -> bool:
         raise overload_fault("_==_", a, b)
     if isinstance(a, dict) and isinstance(b, dict):
         return _equal_maps(a, b)
-    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        return len(a) == len(b) and all(map(_not_unequal, a, b))
     return False
 
 
 def _equal_maps(a: dict[Value, Value], b: dict[Value, Value]) -> bool:
     return len(a) == len(b) and all(key in b and _not_unequal(value, b[key]) for key, value in a.items())
+
+
+def same(a: Value, b: Value) -> bool:
+    """Whether two values are equal for certain."""
+    try:
+        return equal(a, b)
+    except Fault:
+        return False
 
 
 def _not_unequal(a: Value, b: Value) -> bool:

@@ -36,6 +36,15 @@ def _pattern(expression: str, longest: int, complaint: str) -> Callable[[str], l
     return validate
 
 
+def _prefix(whole: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
+    """For a text to which more is appended. Kubernetes puts one letter for its last two when it ends in a dash."""
+    return lambda text: whole(f"{_bytes_before_last_two(text)}a" if len(text) > 1 and text.endswith("-") else text)
+
+
+def _bytes_before_last_two(text: str) -> str:
+    return text.encode()[:-2].decode(errors="replace")
+
+
 def _predicate(test: Callable[[str], bool], complaint: str) -> Callable[[str], list[str]]:
     return lambda text: [] if test(text) else [complaint]
 
@@ -74,13 +83,17 @@ _LOWER: Final = (
 )
 _LOWER_START: Final = "must consist of lower case alphanumeric characters or '-', start with an alphabetic character"
 
+_DNS_1123_LABEL: Final = _pattern(_LABEL, 63, f"a lowercase RFC 1123 label {_LOWER}")
+_DNS_1123_SUBDOMAIN: Final = _pattern(_SUBDOMAIN, 253, f"a lowercase RFC 1123 subdomain {_LOWER}, or '.'")
+_DNS_1035_LABEL: Final = _pattern("[a-z]([-a-z0-9]*[a-z0-9])?", 63, f"a DNS-1035 label {_LOWER_START}")
+
 _FORMATS: Final = {
-    "dns1123Label": _pattern(_LABEL, 63, f"a lowercase RFC 1123 label {_LOWER}"),
-    "dns1123Subdomain": _pattern(_SUBDOMAIN, 253, f"a lowercase RFC 1123 subdomain {_LOWER}, or '.'"),
-    "dns1035Label": _pattern("[a-z]([-a-z0-9]*[a-z0-9])?", 63, f"a DNS-1035 label {_LOWER_START}"),
-    "dns1123LabelPrefix": _pattern("[a-z0-9][-a-z0-9]*", 63, f"a lowercase RFC 1123 label {_LOWER}"),
-    "dns1123SubdomainPrefix": _pattern("[a-z0-9][-a-z0-9.]*", 253, f"a lowercase RFC 1123 subdomain {_LOWER}"),
-    "dns1035LabelPrefix": _pattern("[a-z][-a-z0-9]*", 63, f"a DNS-1035 label {_LOWER_START}"),
+    "dns1123Label": _DNS_1123_LABEL,
+    "dns1123Subdomain": _DNS_1123_SUBDOMAIN,
+    "dns1035Label": _DNS_1035_LABEL,
+    "dns1123LabelPrefix": _prefix(_DNS_1123_LABEL),
+    "dns1123SubdomainPrefix": _prefix(_DNS_1123_SUBDOMAIN),
+    "dns1035LabelPrefix": _prefix(_DNS_1035_LABEL),
     "qualifiedName": _pattern(
         rf"({_SUBDOMAIN}/)?{_QUALIFIED}",
         317,

@@ -24,47 +24,74 @@ _TAKES: Final = {
     "x": _NUMBERS | {"string", "bytes"},
     "o": _NUMBERS,
 }
+_ONLY: Final = {
+    "s": "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps",
+    "d": "decimal clause can only be used on integers",
+    "f": "fixed-point clause can only be used on doubles",
+    "e": "scientific clause can only be used on doubles",
+    "b": "only integers and bools can be formatted as binary",
+    "x": "only integers, byte buffers, and strings can be formatted as hex",
+    "o": "octal clause can only be used on integers",
+}
+_PRECISION: Final = "could not parse formatting clause: error while parsing precision"
+_WELL_KNOWN: Final = {
+    "any": "google.protobuf.Any",
+    "duration": "google.protobuf.Duration",
+    "timestamp": "google.protobuf.Timestamp",
+    "null": "null_type",
+}
+_ESCAPED: Final = dict(zip('\\\a\b\f\n\r\t\v"', ("\\\\", *(f"\\{char}" for char in 'abfnrtv"')), strict=True))
 
 
-def misfit(text: str, arguments: Sequence[Node]) -> str:
-    """Why a format cannot take these (checked) arguments, before anything runs; empty when it can."""
+def misfit(text: str, call: Node, arguments: Sequence[Node]) -> tuple[Node, str] | None:
+    """Where and why a format cannot take these (checked) arguments, before anything runs."""
     used = 0
     for found in _CLAUSE.finditer(text):
         if found[1]:
             continue
-        if used >= len(arguments) and found[3]:
-            return f"index {used} out of range"
+        if used >= len(arguments) and found[0] != "%":
+            return call, f"index {used} out of range"
         if fault := _clause_fault(found):
-            return fault
+            return call, fault
         used += 1
-        if not _taken(_TAKES[found[3].lower()], arguments[used - 1]):
-            return f"error during formatting: {arguments[used - 1].type} is nothing for %{found[3]}"
+        odd = _odd(found[3].lower(), arguments[used - 1])
+        if odd is not None:
+            return odd, f"error during formatting: {_ONLY[found[3].lower()]}, was given {_shown(odd)}"
     if len(arguments) > used:
-        return f"too many arguments supplied to string.format (expected {used}, got {len(arguments)})"
-    return ""
+        return call, f"too many arguments supplied to string.format (expected {used}, got {len(arguments)})"
+    return None
 
 
 def _clause_fault(found: re.Match[str]) -> str:
     if found[3] is None:
-        return "could not parse formatting clause: unexpected end of string"
+        return (
+            "unexpected end of string"
+            if found[2] is None
+            else f"{_PRECISION}: could not find end of precision specifier"
+        )
     if found[2] == "":
-        return "could not parse formatting clause: error while converting precision to integer"
+        return f'{_PRECISION}: error while converting precision to integer: strconv.Atoi: parsing "": invalid syntax'
     if found[3] not in "sdfebxXo":
         return f'could not parse formatting clause: unrecognized formatting clause "{found[3]}"'
     return ""
 
 
-def _taken(kinds: frozenset[str], node: Node) -> bool:
+def _odd(verb: str, node: Node) -> Node | None:
+    """The argument, or the part of it, that a clause does not take."""
     assert node.type is not None
-    if node.type.name != "dyn" and node.type.name not in kinds:
-        return False
-    if "list" not in kinds:
-        return True
+    if node.type.name != "dyn" and node.type.name not in _TAKES[verb]:
+        return node
+    parts: list[Node] = []
     if isinstance(node, ListExpr):
-        return all(_taken(kinds, element) for element in node.elements)
-    if isinstance(node, MapExpr):
-        return all(_taken(kinds, entry.key) and _taken(kinds, entry.value) for entry in node.entries)
-    return True
+        parts = node.elements
+    elif isinstance(node, MapExpr):
+        parts = [part for entry in node.entries for part in (entry.key, entry.value)]
+    return next((odd for part in parts if (odd := _odd(verb, part)) is not None), None)
+
+
+def _shown(node: Node) -> str:
+    assert node.type is not None
+    return _WELL_KNOWN.get(node.type.name, node.type.name)
 
 
 def format_string(text: str, arguments: list[Value]) -> str:
@@ -128,11 +155,45 @@ def _text(value: Value) -> str:
             return "null"
         case str() | bool() | int() | float() | bytes() | Timestamp() | Duration():
             return str(to_string(value))
-        case list() | tuple():
-            return f"[{', '.join(map(_text, value))}]"
+        case list():
+            return f"[{', '.join(map(_literal, value))}]"
         case dict():
-            pairs = sorted((_text(key_value(key)), _text(item)) for key, item in value.items())
-            return f"{{{', '.join(f'{key}: {item}' for key, item in pairs)}}}"
+            pairs = sorted((_key(key_value(key)), _literal(item)) for key, item in value.items())
+            return f"{{{', '.join(f'{key}:{item}' for key, item in pairs)}}}"
         case TypeValue():
             return value.name
     raise Fault(f"error during formatting: no text for a value of type {type_name(value)}")
+
+
+def _literal(value: Value) -> str:
+    """A part of a list or map, as it would stand in an expression."""
+    match value:
+        case str():
+            return _quoted(value)
+        case bytes():
+            return f"b{_quoted(_text(value))}"
+        case float():
+            return f"{value:.6f}" if math.isfinite(value) else _quoted(_text(value))
+        case Timestamp():
+            return f"timestamp({_quoted(_text(value))})"
+        case Duration():
+            return f"duration({_quoted(_text(value))})"
+    return _text(value)
+
+
+def _key(value: Value) -> str:
+    if not isinstance(value, (str, int)):
+        raise Fault(f"no formatting function for map key of type {type_name(value)}")
+    return _literal(value)
+
+
+def _quoted(text: str) -> str:
+    """As Go quotes a text."""
+    return f'"{"".join(map(_escaped, text))}"'
+
+
+def _escaped(char: str) -> str:
+    code = ord(char)
+    if char in _ESCAPED or char.isprintable():
+        return _ESCAPED.get(char, char)
+    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

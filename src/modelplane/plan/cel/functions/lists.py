@@ -11,7 +11,7 @@ from modelplane.plan.cel.folds import Exhausted
 from modelplane.plan.cel.functions.operators import plus
 from modelplane.plan.cel.registry import declare
 from modelplane.plan.cel.syntax import Fault
-from modelplane.plan.cel.values import NONE, Duration, Optional, UInt, Value, equal, less, overload_fault
+from modelplane.plan.cel.values import NONE, Duration, Optional, UInt, Value, equal, less, overload_fault, same
 
 _ORDERED: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 _LARGEST_RANGE: Final = 100_000
@@ -24,15 +24,7 @@ def _before(a: Value, b: Value) -> bool:
 
 
 def _contains(items: list[Value], wanted: Value) -> bool:
-    return any(_same(item, wanted) for item in items)
-
-
-def _same(a: Value, b: Value) -> bool:
-    """Whether two values are equal for certain."""
-    try:
-        return equal(a, b)
-    except Fault:
-        return False
+    return any(same(item, wanted) for item in items)
 
 
 def _affordable(a: list[Value], b: list[Value]) -> None:
@@ -98,7 +90,7 @@ def last_index_of(items: list[Value], wanted: Value) -> int:
 @declare("includes", "dyn.(dyn) -> bool")
 def includes(items: Value, wanted: Value) -> bool:
     """A scalar counts as a list of one, so that a selector works before and after an attribute became a list."""
-    return _contains(list(items) if isinstance(items, (list, tuple)) else [items], wanted)
+    return _contains(list(items) if isinstance(items, list) else [items], wanted)
 
 
 # --- CEL's lists extension -----------------------------------------------------------------------------------------
@@ -119,7 +111,7 @@ def flatten(items: list[Value], depth: int = 1) -> list[Value]:
         raise Exhausted
     found: list[Value] = []
     for item in items:
-        if isinstance(item, (list, tuple)) and depth > 0:
+        if isinstance(item, list) and depth > 0:
             found.extend(flatten(list(item), depth - 1))
         else:
             found.append(item)

@@ -181,7 +181,7 @@ def to_url(text: str) -> URL:
         parts = parts._replace(path="")  # opaque, such as mailto:a@b
     elif not (text.startswith("/") or parts.scheme):
         raise Fault(f"URL parse error during conversion from string: parse {text!r}: invalid URI for request")
-    if any(ord(char) <= 32 or ord(char) == 127 for char in text):
+    if any(ord(char) < 32 or ord(char) == 127 for char in text) or text[:1] == " " or " " in parts.netloc:
         raise Fault(f"URL parse error during conversion from string: parse {text!r}: invalid URI for request")
     return URL(text, parts)
 

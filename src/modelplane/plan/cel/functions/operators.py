@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from modelplane.plan.cel.registry import declare
+from modelplane.plan.cel.registry import declare, declare_form
 from modelplane.plan.cel.syntax import Fault
 from modelplane.plan.cel.values import (
     INT_MAX,
@@ -23,6 +23,7 @@ from modelplane.plan.cel.values import (
     less,
     map_key,
     overload_fault,
+    same,
 )
 
 _ORDERS: Final = (
@@ -112,7 +113,7 @@ def plus(a: Value, b: Value) -> Value:
             return integer(a + b)
         case (float(), float()) | (str(), str()) | (bytes(), bytes()):
             return a + b  # type: ignore[operator]
-        case (list() | tuple(), list() | tuple()):
+        case (list(), list()):
             return [*a, *b]
         case (Timestamp() | Duration(), Timestamp() | Duration()) if type(a) is not type(b):
             return moment(a.nanoseconds + b.nanoseconds)
@@ -208,18 +209,13 @@ def invert(a: Value) -> Value:
     raise overload_fault()
 
 
-@declare("_?_:_", "(bool, A, A) -> A", generic=True)
-def conditional(condition: Value, then: Value, otherwise: Value) -> Value:
-    return then if condition else otherwise
-
-
 def _entry(container: Value, key: Value) -> Value:
     if isinstance(container, dict):
         try:
             return container[map_key(key)]
         except KeyError:
             raise Missing(f"no such key: {key}") from None
-    if isinstance(container, (list, tuple)):
+    if isinstance(container, list):
         if isinstance(key, float) and key.is_integer():
             key = int(key)
         if not isinstance(key, int) or isinstance(key, bool):
@@ -262,7 +258,7 @@ def optional_index(container: Value, key: Value) -> Value:
         if not container.present:
             return NONE
         container = container.value
-    if not isinstance(container, (dict, list, tuple)):
+    if not isinstance(container, (dict, list)):
         return NONE
     try:
         return Optional(True, _entry(container, key))
@@ -277,18 +273,9 @@ def contained(item: Value, container: Value) -> Value:
             return map_key(item) in container
         except Fault:
             return OddKey(item) in container
-    if not isinstance(container, (list, tuple)):
+    if not isinstance(container, list):
         raise overload_fault()
-    fault: Fault | None = None
-    for element in container:
-        try:
-            if equal(item, element):
-                return True
-        except Fault as error:
-            fault = error
-    if fault is not None:
-        raise fault
-    return False
+    return any(same(item, element) for element in container)
 
 
 _SIZED: Final = ("bytes", "list(A)", "map(A, B)", "string")
@@ -296,7 +283,7 @@ _SIZED: Final = ("bytes", "list(A)", "map(A, B)", "string")
 
 @declare("size", *(f"({kind}) -> int" for kind in _SIZED), *(f"{kind}.() -> int" for kind in _SIZED), generic=True)
 def size(value: Value) -> Value:
-    if isinstance(value, (str, bytes, list, tuple, dict)):
+    if isinstance(value, (str, bytes, list, dict)):
         return len(value)
     raise overload_fault("size", value)
 
@@ -316,7 +303,7 @@ def optional_none() -> Optional:
 
 @declare("optional.ofNonZeroValue", "(A) -> optional(A)")
 def optional_of_non_zero(value: Value) -> Optional:
-    zero = value is None or (isinstance(value, (bool, int, float, str, bytes, list, tuple, dict)) and not value)
+    zero = value is None or (isinstance(value, (bool, int, float, str, bytes, list, dict)) and not value)
     return NONE if zero or value in (Duration(0), Timestamp(FIRST_MOMENT)) else Optional(True, value)
 
 
@@ -341,11 +328,8 @@ def value_of(optional: Optional) -> Value:
     return optional.value
 
 
-@declare("or", "optional(A).(optional(A)) -> optional(A)")
-def either(optional: Optional, other: Optional) -> Optional:
-    return optional if optional.present else other
+# --- what looks at an argument only when it is needed ------------------------------------------------------------------
 
-
-@declare("orValue", "optional(A).(A) -> A")
-def or_value(optional: Optional, other: Value) -> Value:
-    return value_of(optional) if optional.present else other
+declare_form("_?_:_", "(bool, A, A) -> A")
+declare_form("or", "optional(A).(optional(A)) -> optional(A)")
+declare_form("orValue", "optional(A).(A) -> A")
