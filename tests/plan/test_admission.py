@@ -63,6 +63,13 @@ def test_a_selector_that_does_not_compile_is_refused_with_its_position(text: str
     assert said.value == text
 
 
+def test_a_selector_of_another_kind_is_left_to_the_schema() -> None:
+    asked = deployment("device.x")
+    device = asked["spec"]["template"]["spec"]["engines"][0]["members"][0]["nodeSelector"]["devices"][0]
+    device["selectors"].insert(0, {"label": "a=b"})
+    assert [said.path for said in complaints(asked)] == [f"{PREFIX}[1].cel"]
+
+
 def test_every_bad_selector_is_named_not_only_the_first() -> None:
     assert [said.path for said in complaints(deployment("1 +", "true", "2 +"))] == [
         f"{PREFIX}[0].cel",
