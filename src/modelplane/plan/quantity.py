@@ -83,7 +83,9 @@ class Quantity:
     def sub(self, other: Quantity) -> Quantity:
         """The exact difference. Raises `QuantityError` as `add` does."""
         if other.compact and other.unscaled == -(2**63):
-            return self.add(other)  # Go's smallest number is its own negative
+            # Go's smallest number is its own negative, except where the sum does not fit and is worked out at length.
+            wrapped = self.add(other)
+            return wrapped if wrapped.compact else self.add(Quantity(2**63, other.exponent, compact=False))
         return self.add(other.negate())
 
     def sign(self) -> int:

@@ -90,8 +90,8 @@ def _offset(name: str) -> datetime.timedelta | None:
 
 
 def _zone(name: str) -> datetime.tzinfo:
-    if name in ("", "UTC"):
-        return datetime.UTC
+    if name in ("", "UTC", "Local"):
+        return datetime.UTC  # where control planes are
     import zoneinfo
 
     try:

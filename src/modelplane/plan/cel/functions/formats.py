@@ -51,17 +51,16 @@ def _predicate(test: Callable[[str], bool], complaint: str) -> Callable[[str], l
 
 def _is_base64(text: str) -> bool:
     try:
-        base64.b64decode(text, validate=True)
+        return base64.b64decode(text, validate=True) != b""
     except binascii.Error:
         return False
-    return True
 
 
 def _is_date(text: str) -> bool:
     if re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII) is None:
         return False
     try:
-        datetime.date.fromisoformat(text)
+        datetime.date.fromisoformat(text if text[:4] != "0000" else f"2000{text[4:]}")  # Go has that year
     except ValueError:
         return False
     return True

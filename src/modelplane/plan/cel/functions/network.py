@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from dataclasses import dataclass
-from typing import TypeAlias
-from urllib.parse import SplitResult, parse_qsl, quote, urlsplit
+from typing import Final, TypeAlias
+from urllib.parse import SplitResult, quote, unquote_plus, unquote_to_bytes, urlsplit
 
 from modelplane.plan.cel.registry import declare
 from modelplane.plan.cel.syntax import Fault
@@ -170,25 +171,50 @@ def cidr_text(cidr: CIDR) -> str:
 # --- URLs ----------------------------------------------------------------------------------------------------------
 
 
-@declare("url", "(string) -> URL")
-def to_url(text: str) -> URL:
+_BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_ESCAPED_PATH: Final = re.compile(r"[A-Za-z0-9\-._~!$&'()*+,;=:@\[\]/%]*")
+# A host may escape only bytes beyond ASCII.
+_AUTHORITY: Final = re.compile(r"(?:(?:[^%]|%[0-9A-Fa-f]{2})*@)?(?:\[.*|(?:[^%]|%[89A-Fa-f][0-9A-Fa-f])*)")
+_HOST: Final = re.compile(r"(?:\[[^\]]*\]|[^:\[]*)(?::[0-9]*)?")
+
+
+def _split(text: str, *, fragments: bool) -> SplitResult:
+    """The parts of a URL, absolute or of a path alone. Raises `Fault`."""
     try:
-        parts = urlsplit(text)
-        _ = parts.port
+        parts = urlsplit(text, allow_fragments=fragments)
     except ValueError as error:
         raise Fault(f"URL parse error during conversion from string: {error}") from None
     if parts.scheme and not parts.netloc and not parts.path.startswith("/"):
         parts = parts._replace(path="")  # opaque, such as mailto:a@b
-    elif not (text.startswith("/") or parts.scheme):
-        raise Fault(f"URL parse error during conversion from string: parse {text!r}: invalid URI for request")
+    elif not (text == "*" or text.startswith("/") or parts.scheme):
+        raise _no_url(text)
     if any(ord(char) < 32 or ord(char) == 127 for char in text) or text[:1] == " " or " " in parts.netloc:
-        raise Fault(f"URL parse error during conversion from string: parse {text!r}: invalid URI for request")
-    return URL(text, parts)
+        raise _no_url(text)
+    if any(map(_BAD_ESCAPE.search, (parts.path, parts.fragment))) or not _AUTHORITY.fullmatch(parts.netloc):
+        raise _no_url(text)
+    if not _HOST.fullmatch(parts.netloc.rpartition("@")[2]):
+        raise _no_url(text)
+    return parts
+
+
+def _no_url(text: str) -> Fault:
+    return Fault(f"URL parse error during conversion from string: parse {text!r}: invalid URI for request")
+
+
+def _requested(text: str) -> SplitResult:
+    """As it is asked for: what is no fragment yet must not spoil path or query."""
+    return _split(text, fragments=False)
+
+
+@declare("url", "(string) -> URL")
+def to_url(text: str) -> URL:
+    _requested(text)
+    return URL(text, _split(text, fragments=True))
 
 
 @declare("isURL", "(string) -> bool")
 def is_url(text: str) -> bool:
-    return _is(to_url, text)
+    return _is(_requested, text)
 
 
 @declare("getScheme", "URL.() -> string")
@@ -203,23 +229,33 @@ def host(url: URL) -> str:
 
 @declare("getHostname", "URL.() -> string")
 def hostname(url: URL) -> str:
-    name: str = host(url)
-    return name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
+    name = _named(url)[0]
+    return name[1:-1] if name.startswith("[") else name
 
 
 @declare("getPort", "URL.() -> string")
 def port(url: URL) -> str:
-    return str(url.parts.port) if url.parts.port is not None else ""
+    return _named(url)[1]
+
+
+def _named(url: URL) -> tuple[str, str]:
+    """A host's name and port, which is any number of digits."""
+    whole: str = host(url)
+    name, colon, digits = whole.rpartition(":")
+    return (name, digits) if colon and "]" not in digits else (whole, "")
 
 
 @declare("getEscapedPath", "URL.() -> string")
 def escaped_path(url: URL) -> str:
-    return quote(url.parts.path, safe="/%:@!$&'()*+,;=~-._")
+    path = url.parts.path
+    return path if _ESCAPED_PATH.fullmatch(path) else quote(unquote_to_bytes(path), safe="$&+,/:;=@-._~")
 
 
 @declare("getQuery", "URL.() -> map(string, list(string))")
 def query(url: URL) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for key, value in parse_qsl(url.parts.query, keep_blank_values=True):
-        found.setdefault(key, []).append(value)
+    for pair in url.parts.query.split("&"):
+        if pair and ";" not in pair and not _BAD_ESCAPE.search(pair):
+            key, _, value = pair.partition("=")
+            found.setdefault(unquote_plus(key), []).append(unquote_plus(value))
     return found
