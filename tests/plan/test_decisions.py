@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from modelplane.api.meta import Key
-from modelplane.plan import Departure, Removal, Replica, State, plan
+from modelplane.plan import Code, Departure, Removal, Replica, State, plan
 from modelplane.plan.cel import BoundDevice
 from modelplane.plan.devices import Device, Matching, Miss, Resolved, Signature, explain_miss, flows, match, signature
 from modelplane.plan.fleet import ReplicaEngine
@@ -162,7 +162,7 @@ def test_what_is_promised_is_what_is_placed() -> None:
         owner="u",
         constraints=placement.constraints,
         code="Placed",
-        message="fits pool default; 0 of this deployment were there before it",
+        message="fits pool default, the first of this deployment there",
         assumed=True,
     )
 
@@ -172,8 +172,8 @@ def test_the_reason_counts_those_that_were_there_and_names_every_pool() -> None:
     home = cluster("a", pool("small", 2), pool("big", 2, gpu("200Gi")))
     found = plan(fleet(home), want(2, *both))
     assert [one.message for one in found.placements] == [
-        "fits pool big, small; 0 of this deployment were there before it",
-        "fits pool big, small; 1 of this deployment were there before it",
+        "fits pool big, small, the first of this deployment there",
+        "fits pool big, small, beside 1 more of this deployment",
     ]
     assert pools_of(found) == ["small", "big", "small", "big"]
 
@@ -343,7 +343,10 @@ def test_a_device_that_cannot_be_judged_is_named_with_the_error() -> None:
         Device("a", signature("x", {"speed": {"int": 1}}, {}, device_class="x"), 1),
     ]
     speed = ask('device.attributes["x"].speed > 1', name="fast")
-    assert explain_miss([speed], devices) == Miss(1, "request fast: device b cannot be judged: no such key: speed")
+    assert explain_miss([speed], devices) == Miss(
+        1, "request fast: no match for device a, and device b cannot be judged: no such key: speed"
+    ), "either may be the one that was meant"
+    assert explain_miss([speed], devices[:1]) == Miss(1, "request fast: device b cannot be judged: no such key: speed")
     assert explain_miss([speed], devices[1:]) == Miss(1, "request fast matches no device (devices: a)")
 
 
@@ -378,3 +381,32 @@ def test_needs_flow_exactly_when_no_set_of_them_needs_more_than_its_entries_have
         assert flows(needs, list(free)) is fits, (needs, free)
         outcomes.append(fits)
     assert 500 < sum(outcomes) < 3_500
+
+
+@pytest.mark.parametrize(
+    ("nodes", "taken", "workers", "code", "short", "remedy", "reason"),
+    [
+        (
+            2,
+            1,
+            2,
+            Code.GANG_TOO_LARGE,
+            2,
+            "add room for 2 nodes to pool default, or use a smaller gang",
+            "one is taken",
+        ),
+        (2, 0, 2, Code.GANG_TOO_LARGE, 1, "add room for 1 node to pool default, or use a smaller gang", "all are free"),
+        (2, 3, 1, Code.FULL, 3, "free or add 3 nodes in pool default", "one is lacking already"),
+        (2, 3, 2, Code.GANG_TOO_LARGE, 4, "add room for 4 nodes to pool default, or use a smaller gang", "so here"),
+    ],
+)
+def test_a_verdict_counts_the_nodes_that_are_needed_beside_what_is_there(
+    nodes: int, taken: int, workers: int, code: Code, short: int, remedy: str, reason: str
+) -> None:
+    others = [replica(f"a/{index}", of=Key("ml", "other"), ready=True) for index in range(taken)]
+    request = want(1, gang(workers, [ask()], [ask()]))
+    world = fleet(cluster("a", pool("default", nodes)), *others)
+    (verdict,) = plan(world, request).verdicts
+    assert (verdict.code, verdict.short, verdict.remedy) == (code, short, remedy), reason
+    for more, placed in ((short - 1, 0), (short, 1)):
+        assert plan(fleet(cluster("a", pool("default", nodes + more)), *others), request).placed == placed

@@ -328,5 +328,49 @@ def test_the_smallest_change_for_one_that_outgrew_its_pool_counts_what_it_has() 
     assert [(one.state, one.note) for one in account.seats] == [
         ("Held", "engine main now needs 4 nodes of pool default on a, where 2 fit")
     ]
+    assert account.nearest.lets == f"{account.seats[0].replica} take its new size", "nothing is missing"
     grown = explain(fleet(cluster("a", pool("default", 4)), pair("a/0")), FOUR)
     assert grown.nearest is None
+
+
+def test_where_one_is_missing_besides_the_change_lets_a_further_one_fit() -> None:
+    three = want(2, gang(2, [ask()], [ask()]))
+    account = explain(fleet(cluster("a", pool("default", 2)), pair("a/0")), three)
+    assert (account.plan.missing, account.plan.held) == (1, 1)
+    assert account.nearest is not None
+    (step,) = account.nearest.changes
+    assert (step.text, account.nearest.lets) == ("add 3 nodes to pool default", "one more replica fit")
+    for more, missing in ((step.amount - 1, 1), (step.amount, 0)):
+        assert plan(fleet(cluster("a", pool("default", 2 + more)), pair("a/0")), three).missing == missing
+    assert [verdict.short for verdict in account.plan.verdicts] == [3], "the verdict counts the same"
+
+
+def test_the_figures_of_a_held_one_say_that_its_own_nodes_count_as_free() -> None:
+    other = replica("a/0", stamped(), of=OTHER)
+    found = plan(fleet(cluster("a", pool("default", 4)), pair("a/0"), other), FOUR)
+    (held,) = found.placements
+    assert [verdict.message for verdict in found.verdicts] == [
+        "engine main needs 4 nodes of pool default, 3 of 4 free, cannot grow; what " + held.name + " has counts as free"
+    ]
+
+
+def test_a_held_one_on_a_tainted_cluster_needs_room_alone() -> None:
+    world = fleet(
+        cluster("a", pool("default", 2), taints=tainted("k=v:NoSchedule")),
+        cluster("b", pool("default", 0)),
+        pair("a/0"),
+    )
+    account = explain(world, FOUR)
+    assert account.nearest is not None
+    assert account.nearest.verdict.cluster == "a"
+    assert [change.text for change in account.nearest.changes] == ["add 2 nodes to pool default"]
+    assert {one.lets for one in account.refusals} == {f"{account.seats[0].replica} take its new size"}
+
+
+def test_room_for_one_that_only_lacks_nodes_is_no_matter_of_a_further_replica() -> None:
+    world = fleet(
+        cluster("a", pool("default", 1)), cluster("b", pool("default", 0)), replica("a/0", ready=True), replica("a/1")
+    )
+    account = explain(world, want(2))
+    assert (account.plan.crowded, account.plan.complete) == (1, False)
+    assert account.nearest is None

@@ -174,7 +174,7 @@ def test_the_annotation_carries_what_the_next_plan_reads() -> None:
     assert json.loads(placement.annotation) == {
         "code": "Placed",
         "constraints": want().constraints(),
-        "message": "fits pool default; 0 of this deployment were there before it",
+        "message": "fits pool default, the first of this deployment there",
     }
 
 

@@ -72,12 +72,12 @@ def test_the_verdict_of_the_day_of_placing_is_told_beside_todays() -> None:
     (seat,) = explain(scene.fleet(), scene.request(chat)).seats
     assert (seat.code, seat.why, seat.note) == (
         "Placed",
-        "fits pool default; 0 of this deployment were there before it",
+        "fits pool default, the first of this deployment there",
         "",
     )
     scene.put(inference_cluster("east", labels={"region": "eu"}))
     (seat,) = explain(scene.fleet(), scene.request(chat)).seats
-    assert seat.why == "fits pool default; 0 of this deployment were there before it"
+    assert seat.why == "fits pool default, the first of this deployment there"
     assert "which the cluster selector no longer matches" in seat.note
 
 
@@ -164,6 +164,35 @@ def test_a_cache_that_is_not_there_is_named_with_what_to_do(tmp_path: Path) -> N
     assert told["notes"] == [said]
     planned = CliRunner().invoke(main, ["plan", "--snapshot", str(tmp_path / "fleet.json"), "-o", "json"])
     assert json.loads(planned.stdout)["notes"] == [said]
+
+
+def test_where_the_cache_is_missing_creating_it_is_the_change(tmp_path: Path) -> None:
+    east, tainted = inference_cluster("east"), inference_cluster("north", taints=["k:NoExecute"])
+    for one in (east, tainted):
+        one["status"]["cache"] = {"storageClassName": "fast"}
+    fleet = [east, tainted, deployment("chat", cache="weights")]
+    text = asked(tmp_path, fleet, "modeldeployment/chat", "-n", "ml").stdout
+    assert text.rstrip().endswith(
+        "Smallest change that lets one more replica fit: create the ModelCache ml/weights (on east)."
+    )
+    told = json.loads(asked(tmp_path, fleet, "modeldeployment/chat", "-n", "ml", "-o", "json").stdout)
+    steps = {one["cluster"]: [change["step"] for change in one["changes"]] for one in told["clusters"]}
+    assert steps == {"east": ["CreateCache"], "north": ["Tolerate", "CreateCache"]}
+    assert list(steps) == ["east", "north"], "the nearest leads"
+    assert (told["smallestChange"]["cluster"], told["smallestChange"]["code"]) == ("east", "Fits")
+    drained = CliRunner().invoke(main, ["plan", "--snapshot", str(tmp_path / "fleet.json"), "--drain", "east"])
+    assert (
+        "Smallest change that lets one more replica fit: modelplane undrain east, then create the ModelCache ml/weights"
+        in drained.stdout
+    )
+    cache = {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "ModelCache",
+        "metadata": {"name": "weights", "namespace": "ml"},
+        "spec": {},
+    }
+    scene = Scene([east, tainted, deployment("chat", cache="weights"), cache])
+    assert plan(scene.fleet(), scene.request(deployment("chat", cache="weights"))).complete
 
 
 @pytest.mark.parametrize(

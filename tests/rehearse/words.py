@@ -141,8 +141,8 @@ def replica(
             },
             "annotations": {
                 "modelplane.ai/placement": (
-                    f'{{"code":"{code}","constraints":"{digest}","message":"fits pool default; {index} of this '
-                    'deployment were there before it"}'
+                    f'{{"code":"{code}","constraints":"{digest}","message":"fits pool default, '
+                    'the first of this deployment there"}'
                 )
             },
             "ownerReferences": [

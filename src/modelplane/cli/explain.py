@@ -37,7 +37,7 @@ def command(
     """Say why each replica is where it is, and what each cluster that takes no more of them lacks.
 
     The smallest change that would help has the fewest steps, then the smaller kind of step: wait, undrain, tolerate a taint, label,
-    stage the cache, free devices, add nodes, lower a count, drop a selector.
+    create or stage the cache, free devices, add nodes, lower a count, drop a selector.
     """
     from modelplane.errors import ModelplaneError
     from modelplane.plan.explanation import explain
@@ -143,6 +143,4 @@ def smallest(nearest: Refusal | None) -> str:
     if nearest is None:
         return ""
     steps = ", then ".join(step.text for step in nearest.changes)
-    return fold(
-        f"Smallest change that lets one more replica fit: {steps} (on {nearest.verdict.cluster}).", options.width()
-    )
+    return fold(f"Smallest change that lets {nearest.lets}: {steps} (on {nearest.verdict.cluster}).", options.width())

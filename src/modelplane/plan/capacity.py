@@ -84,6 +84,11 @@ class PoolLedger:
             return max(0, self.nodes)
         return sum(count * pods_per_node(free, claims) for free, count in self.buckets.items())
 
+    @property
+    def overdrawn(self) -> int:
+        """Nodes that a declared pool lacks for what is on it."""
+        return max(0, -self.nodes - self.grow) if self.buckets is None else 0
+
     def growth(self, claims: Claims) -> int:
         """Pods with these claims that fit on nodes that may come."""
         if self.buckets is None:

@@ -248,11 +248,19 @@ def _request_miss(request: Request, devices: Sequence[Device]) -> Miss | None:
 
 
 def _why_none(request: Request, devices: Sequence[Device]) -> tuple[int, str]:
-    """No device satisfies the request: an error that one selector met, else that none was true."""
+    """No device satisfies the request: those that were judged and do not match, and the first that cannot be judged. Either may
+    be the one that was meant: a selector that asks for the driver first is false for the others."""
+    judged: list[str] = []
+    error = ""
     for device in sorted(devices, key=lambda device: device.name):
-        for selector in request.selectors:
-            outcome = device.signature.judge(selector)
-            if isinstance(outcome, Error):
-                return 1, f"request {request.name}: device {device.name} cannot be judged: {outcome.reason}"
-    names = ", ".join(sorted(device.name for device in devices)) or "none"
-    return 1, f"request {request.name} matches no device (devices: {names})"
+        outcomes = [device.signature.judge(selector) for selector in request.selectors]
+        met = next((outcome for outcome in outcomes if isinstance(outcome, Error)), None)
+        if met is None or any(not isinstance(outcome, (Error, Match)) for outcome in outcomes):
+            judged.append(device.name)
+        else:
+            error = error or f"device {device.name} cannot be judged: {met.reason}"
+    if error and judged:
+        return 1, f"request {request.name}: no match for device {', '.join(judged)}, and {error}"
+    if error:
+        return 1, f"request {request.name}: {error}"
+    return 1, f"request {request.name} matches no device (devices: {', '.join(judged) or 'none'})"

@@ -44,6 +44,8 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
     verdict: Verdict
     changes: tuple[Change, ...] = ()
+    lets: str = "one more replica fit"
+    """What the changes let happen."""
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,14 +55,14 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     plan: Plan
     seats: tuple[Seat, ...]
     refusals: tuple[Refusal, ...]
-    """Every cluster of the fleet, the nearest first; those that would take one more replica at the end."""
+    """Every cluster of the fleet, the nearest first."""
     notes: tuple[str, ...] = ()
     """What a person should know besides."""
 
     @property
     def nearest(self) -> Refusal | None:
-        """The cluster with the smallest change, where a replica is missing."""
-        if self.plan.complete:
+        """The cluster with the smallest change, where a replica is missing or has no room for its size."""
+        if not self.plan.missing and not self.plan.held:
             return None
         changed = [one for one in self.refusals if one.changes]
         return min(changed, key=lambda one: (len(one.changes), [c.size() for c in one.changes]), default=None)
@@ -107,21 +109,26 @@ def explain(fleet: Fleet, request: PlacementRequest, notes: Iterable[str] = ()) 
     known = {one.key.name: one for one in fleet.of_deployment(request.key)}
     # Changes are tried on what is left once this plan is carried out.
     after = _after(fleet, found)
-    # One that has no room for its new size has what it holds already.
-    held = {one.cluster: one.name for one in reversed(found.placements) if one.state is State.HELD}
-    vacant = {cluster: _without(after, Key(request.key.namespace, name)) for cluster, name in held.items()}
-    ranked = by_nearness(found.verdicts)
-    refused = [verdict for verdict in ranked if verdict.code is not Code.FITS]
-    refusals = [
-        Refusal(
-            verdict=verdict,
-            changes=smallest_change(vacant.get(verdict.cluster, after), request, fleet.clusters[verdict.cluster])
-            if at < CHANGES
-            else (),
-        )
-        for at, verdict in enumerate(refused)
-    ]
-    refusals += [Refusal(verdict=verdict) for verdict in ranked if verdict.code is Code.FITS]
+    # Missing ones go before those that wait for room to grow.
+    held = () if found.missing else tuple(one for one in found.placements if one.state is State.HELD)
+    own = {one.cluster: one.name for one in held}
+    refusals: list[Refusal] = []
+    tried = 0
+    for verdict in by_nearness(found.verdicts):
+        cluster, name = fleet.clusters[verdict.cluster], own.get(verdict.cluster)
+        steps: tuple[Change, ...] = ()
+        # Where one fits, nothing has to change but what the deployment itself lacks.
+        if tried < CHANGES and (verdict.code is not Code.FITS or found.holding):
+            tried += 1
+            if name is None:
+                steps = smallest_change(after, request, cluster)
+            else:
+                # One that has no room for its new size has what it holds already, and is where it is.
+                steps = smallest_change(
+                    _without(after, Key(request.key.namespace, name)), request, cluster, opened=True
+                )
+        one = Refusal(verdict=verdict, changes=steps)
+        refusals.append(msgspec.structs.replace(one, lets=f"{name or held[0].name} take its new size") if held else one)
     return Explanation(
         deployment=str(request.key),
         plan=found,
@@ -168,6 +175,7 @@ def refusal(one: Refusal) -> dict[str, Any]:
         "pool": verdict.pool,
         "short": verdict.short,
         "changes": changes(one.changes),
+        "lets": one.lets if one.changes else "",
     }
 
 

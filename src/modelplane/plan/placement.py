@@ -30,6 +30,7 @@ from modelplane.plan.retention import (
     outgrown,
     owns,
 )
+from modelplane.plan.verdicts import Code, Verdict
 
 
 def plan(fleet: Fleet, request: PlacementRequest, *, explain: bool = False) -> Plan:
@@ -282,7 +283,8 @@ class _Planning:
         key = pools, beside, found.waiting
         known = self.reasons.get(key)
         if known is None:
-            known = f"fits pool {pools}; {beside} of this deployment were there before it"
+            first = f"beside {beside} more of this deployment" if beside else "the first of this deployment there"
+            known = f"fits pool {pools}, {first}"
             if found.waiting:
                 known = f"{known}; {found.waiting} pods wait for nodes"
             self.reasons[key] = known
@@ -417,7 +419,17 @@ class _Planning:
         )
         if not (explain or found.missing or found.held):
             return found
-        return msgspec.structs.replace(found, verdicts=self.facts.verdicts(self.fleet, self.freed() | self.vacant))
+        # Missing ones go before those that wait for room to grow; where none is missing, what those have is theirs to take again.
+        vacant = {} if found.missing else self.vacant
+        verdicts = self.facts.verdicts(self.fleet, self.freed() | vacant)
+        return msgspec.structs.replace(found, verdicts=tuple(map(self.with_own, verdicts) if vacant else verdicts))
+
+    def with_own(self, verdict: Verdict) -> Verdict:
+        """The verdict with a word on whose devices its figures count as free."""
+        if verdict.cluster not in self.vacant or verdict.code is not Code.FULL:
+            return verdict
+        names = [one.name for one in self.placements if one.cluster == verdict.cluster and one.state is State.HELD]
+        return msgspec.structs.replace(verdict, message=f"{verdict.message}; what {names[-1]} has counts as free")
 
     def serving(self) -> list[str]:
         """What to say about leaving replicas while a replacement has no place."""

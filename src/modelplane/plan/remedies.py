@@ -38,6 +38,8 @@ class Step(StrEnum):
     """Add a toleration to the deployment."""
     LABEL = "Label"
     """Label the cluster, or drop the entry from the cluster selector."""
+    CREATE_CACHE = "CreateCache"
+    """Create the ModelCache that the deployment names; nothing new is placed before."""
     STAGE_CACHE = "StageCache"
     """Give the cluster storage for model caches, or have the ModelCache choose it, so that the cache is staged there."""
     FREE = "Free"
@@ -66,9 +68,12 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         return _RANK[self.step], self.amount, self.text
 
 
-def smallest_change(fleet: Fleet, request: PlacementRequest, cluster: Cluster) -> tuple[Change, ...]:
-    """The steps that let one more replica fit, or nothing where it fits already or no such change is known."""
-    opening = list(_opening(cluster, request))
+def smallest_change(
+    fleet: Fleet, request: PlacementRequest, cluster: Cluster, *, opened: bool = False
+) -> tuple[Change, ...]:
+    """The steps that let one more replica fit, or nothing where it fits already or no such change is known. ``opened`` leaves out
+    what opens the cluster: a replica that is there needs room alone."""
+    opening = [] if opened else list(_opening(cluster, request))
     if cluster.deleting or not cluster.pools or (request.gang and cluster.stack != GANG_STACK):
         return ()
     shape, ledger = fleet.memo.shapes[cluster.name], fleet.ledger(cluster.name)
@@ -106,11 +111,13 @@ def _opening(cluster: Cluster, request: PlacementRequest) -> Iterator[Change]:
     if wrong:
         text = f"label cluster {cluster.name} {' '.join(wrong)}, or drop that from the cluster selector"
         yield Change(step=Step.LABEL, text=text, amount=len(wrong))
+    if not request.fill:
+        yield Change(step=Step.CREATE_CACHE, text=f"create the ModelCache {request.key.namespace}/{request.cache}")
     unstaged = [label for label in lacking(cluster.labels, request.staged) if label not in wrong]
     if unstaged:
         text = f"label cluster {cluster.name} {' '.join(unstaged)}, or drop that from the clusterSelector of the ModelCache"
         yield Change(step=Step.STAGE_CACHE, text=text, amount=len(unstaged))
-    if request.needs_cache_storage and not cluster.cache_storage:
+    if (request.needs_cache_storage or not request.fill) and not cluster.cache_storage:
         text = f"give cluster {cluster.name} a storage class for caches, so that the ModelCache is staged there"
         yield Change(step=Step.STAGE_CACHE, text=text)
 
@@ -138,7 +145,7 @@ def _freeing(cluster: Cluster, options: Sequence[Sequence[Option]], ledger: Ledg
             freed = nodes = 0
             # As often as there are pods that could go there, or that are there and too many; each round makes room for one.
             pods = sum(one.pods for found in options for one in found if one.pool == pool.name)
-            for _ in range(pods + _overdrawn(ledger.pools[pool.name])):
+            for _ in range(pods + ledger.pools[pool.name].overdrawn):
                 amount = _free_one(trial.pools[pool.name], claims, max(0, pool.capacity.nodes), pool.whole_node)
                 if not amount:
                     break
@@ -146,11 +153,6 @@ def _freeing(cluster: Cluster, options: Sequence[Sequence[Option]], ledger: Ledg
                 if fit(options, trial) is not None:
                     yield (_freed(pool.name, claims, freed, nodes, pool.capacity.observed),)
                     break
-
-
-def _overdrawn(pool: PoolLedger) -> int:
-    """Nodes that a pool lacks for the replicas that are on it."""
-    return max(0, -pool.nodes - pool.grow) if pool.buckets is None else 0
 
 
 def _free_one(pool: PoolLedger, claims: Claims, nodes: int, whole: Claims) -> int:
@@ -193,7 +195,7 @@ def _freed(pool: str, claims: Claims, freed: int, nodes: int, observed: bool) ->
 def _adding(cluster: Cluster, options: Sequence[Sequence[Option]], ledger: Ledger) -> Iterator[tuple[Change, ...]]:
     """Add empty nodes, as few as let everything fit; one pool before several."""
     usable = [pool for pool in cluster.pools if any(one.pool == pool.name for found in options for one in found)]
-    lacking = {pool.name: _overdrawn(ledger.pools[pool.name]) for pool in usable}
+    lacking = {pool.name: ledger.pools[pool.name].overdrawn for pool in usable}
     most = sum(max(one.pods for one in found) for found in options) + sum(lacking.values())
     ways = itertools.islice(_ways(usable, lacking, most), _TRIES)
     for _, alike in itertools.groupby(ways, key=lambda way: (len(way), sum(way.values()))):

@@ -200,7 +200,7 @@ def _full(cluster: Cluster, engine: Engine, found: Sequence[Option], ledger: Led
         empty, left = _emptied(pool), ledger.pools[option.pool]
         never = not empty.fits(option.needs)
         largest = empty.how_many(option.needs)
-        short = option.pods - (largest if never else left.how_many(option.needs))
+        short = option.pods - left.how_many(option.needs) + left.overdrawn
         ranked.append(((never, max(1, short), option.pool), option, pool, largest))
     (never, short, _), option, pool, largest = min(ranked, key=lambda entry: entry[0])
     if never:
