@@ -17,7 +17,7 @@ from modelplane.plan.outcome import State
 from modelplane.plan.remedies import Step
 from modelplane.plan.scene import Scene
 from modelplane.plan.verdicts import Code
-from modelplane.plan.whatif import rehearse
+from modelplane.plan.whatif import Kind, rehearse
 from tests.docs.pages import ROOT
 from tests.rehearse.words import deployment, inference_cluster, replica
 
@@ -80,7 +80,7 @@ def test_the_json_of_plan_is_told_field_by_field() -> None:
     then = edited(FLEET, Edits(lose=["east"]))
     told, cells = rehearse(FLEET, then.scene).document(), table("Of `plan`:")
     assert fields(cells) == {"asOf", *told}
-    assert {*told["changes"][0], "placed", "moved", "removed"} == words(cells, "changes")
+    assert {*told["changes"][0], *map(str, Kind)} == words(cells, "changes")
     assert set(told["deployments"][0]) == words(cells, "deployments") - {"explain"}
 
 

@@ -136,7 +136,7 @@ def test_a_changed_deployment_replaces_what_no_longer_matches(tmp_path: Path) ->
         replica(CHAT, "west"),
     ]
     found = told(tmp_path, fleet, "-f", file(tmp_path, deployment("chat", 2, labels={"tier": "gold"})), code=2)
-    assert changes(found) == ["removed ml/chat west"] or found["deployments"][0]["after"] == 1
+    assert (changes(found), found["deployments"][0]["after"]) == ([], 2), "it serves until it is replaced"
     fleet[0] = inference_cluster("east", labels={"tier": "gold"})
     found = told(tmp_path, fleet, "-f", file(tmp_path, deployment("chat", 2, labels={"tier": "gold"})))
     assert changes(found) == ["moved ml/chat west east"]
@@ -418,18 +418,19 @@ def test_an_observed_pool_takes_its_new_size_and_devices_and_keeps_what_was_seen
     assert same["deployments"][0]["after"] == 2, "an apply that changes nothing"
 
 
-def test_a_deployment_that_grows_where_it_is_moves_nothing(tmp_path: Path) -> None:
+def test_a_deployment_that_grows_where_it_is_is_resized(tmp_path: Path) -> None:
     chat = deployment("chat", 1)
     grown = _applied(deployment("chat", 1))
     grown["spec"]["template"]["spec"]["engines"][0]["copies"] = 2
     fleet = [observed((6, 1)), chat, replica(chat, "east")]
     found = told(tmp_path, fleet, "-f", file(tmp_path, grown))
-    assert (changes(found), found["deployments"][0]["after"]) == ([], 1)
+    assert (changes(found), found["deployments"][0]["after"]) == (["resized ml/chat east east"], 1)
+    assert found["changes"][0]["why"] == "resized 1 -> 2 pods"
 
 
-def test_what_was_overcommitted_before_is_no_news(tmp_path: Path) -> None:
+def test_what_is_overcommitted_already_does_not_fit(tmp_path: Path) -> None:
     full = [inference_cluster("east", pools={"default": 1}), CHAT, replica(CHAT, "east"), replica(CHAT, "east", 1)]
-    assert told(tmp_path, full)["overcommitted"] == []
+    assert told(tmp_path, full, code=2)["overcommitted"] == ["pool east/default has 1 node and its replicas need 2"]
 
 
 def test_what_does_not_settle_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

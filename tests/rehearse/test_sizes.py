@@ -92,11 +92,11 @@ def test_only_claimed_devices_are_on_a_node_that_is_added(tmp_path: Path) -> Non
     assert (code, found["deployments"][0]["after"]) == (0, 1)
 
 
-def test_a_pool_that_lacks_nodes_already_is_no_news(tmp_path: Path) -> None:
+def test_a_pool_that_lacks_nodes_already_does_not_fit(tmp_path: Path) -> None:
     two = deployment("chat", 2)
     fleet = [inference_cluster("east", pools={"default": 1}), two, replica(two, "east"), replica(two, "east", 1)]
     code, found = asked(tmp_path, fleet)
-    assert (code, found["overcommitted"]) == (0, [])
+    assert (code, found["overcommitted"]) == (2, ["pool east/default has 1 node and its replicas need 2"])
 
 
 def test_a_rehearsal_ends_where_it_is_after_so_many_rounds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,14 @@
 """Rehearsal: where everything would be after what-if edits, found by the function that places in production.
 
 Deployments are planned in the order in which the control plane takes them, round after round, until nothing moves: a replica
-that is placed in one round serves in the next, what left has freed its devices, and what waited may follow. Nothing is written.
+that is placed in one round serves in the next, and what leaves frees its devices at once. As in production, whoever waits for
+those is asked before anybody younger. Nothing is written.
 """
 
 from __future__ import annotations
 
+import heapq
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Final
@@ -14,9 +17,10 @@ import msgspec
 
 from modelplane.api.meta import Key
 from modelplane.plan.capacity import Need, PoolCapacity, PoolLedger
+from modelplane.plan.devices import claims_by_class
 from modelplane.plan.explanation import Explanation, Refusal, explain, refusal
-from modelplane.plan.fleet import Cluster, Fleet, Picture, Replica, accounted
-from modelplane.plan.outcome import Departure, Placement, Plan
+from modelplane.plan.fleet import Cluster, Fleet, Picture, Replica, ReplicaEngine, ReplicaMember, accounted
+from modelplane.plan.outcome import Departure, Placement, Plan, State
 from modelplane.plan.placement import plan
 from modelplane.plan.request import InvalidNodeSelector, PlacementRequest
 from modelplane.plan.scene import Scene
@@ -29,11 +33,17 @@ class Kind(StrEnum):
 
     PLACED = "placed"
     MOVED = "moved"
+    """To another cluster, or to other pools of its own."""
+    RESIZED = "resized"
+    """It stays on its pools and has more or fewer pods."""
+    REPLACED = "replaced"
+    """It stays on its pools, and its pods make room for other ones."""
     REMOVED = "removed"
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
-    """One difference between now and then. A moved replica has both clusters and its new name."""
+    """One difference between now and then. A moved replica has both clusters and its new name, and its pools where those are
+    another's of the same cluster."""
 
     kind: Kind
     deployment: str
@@ -44,7 +54,8 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fate(msgspec.Struct, frozen=True, kw_only=True):
-    """One deployment, now and then. ``wanted`` is what it asks for then, ``before`` and ``after`` have a place."""
+    """One deployment, now and then. ``wanted`` is what it asks for then; ``before`` and ``after`` are there, those included that
+    serve until they are replaced."""
 
     deployment: str
     wanted: int
@@ -66,7 +77,7 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
     moves: tuple[Move, ...]
     fates: tuple[Fate, ...]
     overcommitted: tuple[str, ...]
-    """Pools that would hold more replicas than they have nodes for; replicas are not moved for that."""
+    """Pools that hold more replicas than they have nodes for, today already or only then; replicas are not moved for that."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -120,11 +131,11 @@ def rehearse(now: Scene, then: Scene, notes: Iterable[str] = (), stranded: Itera
         had = before.of_deployment(key)
         has = settling.fleet.of_deployment(key)
         moves += _moves(key, had, has, settling)
-        fates += _fate(key, len(had), settling)
+        fates += _fate(key, len(had), len(has), settling)
     return Rehearsal(
         moves=tuple(moves),
         fates=tuple(fates),
-        overcommitted=(*stranded, *_overcommitted(before, settling.fleet)),
+        overcommitted=(*stranded, *overcommitted(settling.fleet)),
         notes=(*notes, *settled, *(note for deployment in then.waiting_order() for note in then.lacks(deployment))),
     )
 
@@ -161,29 +172,72 @@ class _Settling:
     def run(self) -> tuple[str, ...]:
         """Until nothing moves; a note where something still does."""
         for _ in range(ROUNDS):
-            # Every deployment is asked in each round: one moves, another follows.
-            moved = [self.step(key, request) for key, request in self.requests.items()]
-            if not any(moved):
+            if not self.round():
                 return ()
         return (f"replicas still move after {ROUNDS} rounds; this is where they are then",)
 
-    def step(self, key: Key, request: PlacementRequest) -> bool:
+    def round(self) -> bool:
+        """Ask every deployment, by age. What one of them frees goes to the oldest that waits for it, as in production: those are
+        asked anew, before the younger ones that have not been asked yet."""
+        order = list(self.requests)
+        ready = list(range(len(order)))
+        queued = set(ready)
+        freed: Counter[Key] = Counter()
+        moved = False
+        while ready:
+            at = heapq.heappop(ready)
+            queued.discard(at)
+            clusters = self.step(order[at], self.requests[order[at]])
+            if clusters is None:
+                continue
+            moved = True
+            freed[order[at]] += bool(clusters)
+            for other, key in enumerate(order) if clusters else ():
+                if other not in queued and freed[key] < ROUNDS and self.waits(key, clusters):
+                    queued.add(other)
+                    heapq.heappush(ready, other)
+        return moved
+
+    def waits(self, key: Key, clusters: frozenset[str]) -> bool:
+        """Whether the deployment was asked, lacks a place, and may look for it on one of the clusters."""
+        found = self.plans.get(key)
+        if found is None or (found.complete and len(found.placements) == found.placed):
+            return False
+        there = (self.fleet.clusters.get(name) for name in clusters)
+        return any(one is not None and self.requests[key].selects(one.labels) for one in there)
+
+    def step(self, key: Key, request: PlacementRequest) -> frozenset[str] | None:
+        """Plan one deployment and let it happen: None when nothing moves, else the clusters on which it freed something."""
         found = self.plans[key] = plan(self.fleet, request)
+        freed = set()
         for removal in found.removed:
             gone = Key(key.namespace, removal.name)
             replica = self.fleet.by_key[gone]
             self.give_back(replica)
             self.picture.hide(gone)
             self.left[key.namespace, removal.name] = removal.reason, removal.message
+            freed.add(replica.cluster)
         fresh = found.assumed()
         seats = {one.name: one for one in found.placements}
-        for replica in fresh:
+        for replica in (*fresh, *self.smaller(found)):
             before = self.fleet.by_key.get(replica.key)
             if before is not None:
                 self.give_back(before)
-            self.picture.show(msgspec.structs.replace(replica, assumed=False, ready=True))
+                freed.add(before.cluster)
+            self.picture.show(msgspec.structs.replace(replica, assumed=False, ready=True, ready_since=""))
             self.placed[replica.key] = seats[replica.key.name]
-        return bool(found.removed or fresh)
+        return frozenset(freed) if freed or fresh else None
+
+    def smaller(self, found: Plan) -> list[Replica]:
+        """Replicas that stay and take no more than they have, in another size than they show."""
+        given = []
+        for seat in found.placements:
+            replica = self.fleet.by_key.get(Key(found.key.namespace, seat.name))
+            if replica is not None and seat.state is State.RETAINED and not seat.grown:
+                engines = _given(seat, replica)
+                if engines != replica.engines:
+                    given.append(msgspec.structs.replace(replica, engines=engines))
+        return given
 
     def give_back(self, replica: Replica) -> None:
         """What an agent would see once the replica is gone: its devices are free again."""
@@ -199,6 +253,26 @@ class _Settling:
             pools.append(pool if capacity is pool.capacity else msgspec.structs.replace(pool, capacity=capacity))
         if any(new is not old for new, old in zip(pools, cluster.pools, strict=True)):
             self.picture.put(msgspec.structs.replace(cluster, pools=tuple(pools)))
+
+
+def _given(seat: Placement, replica: Replica) -> tuple[ReplicaEngine, ...]:
+    """The replica's engines as its deployment asks for them now; what cannot be judged stays as it was stamped."""
+    return tuple(
+        ReplicaEngine(
+            engine.name,
+            engine.copies,
+            tuple(
+                ReplicaMember(
+                    member.role,
+                    member.pool,
+                    member.pods,
+                    pinned.claims if member.requests is None else claims_by_class(member.requests),
+                )
+                for member, pinned in zip(engine.members, stamped.members, strict=True)
+            ),
+        )
+        for engine, stamped in zip(seat.engines, replica.engines, strict=True)
+    )
 
 
 def _freed(capacity: PoolCapacity, need: Need) -> PoolCapacity:
@@ -217,7 +291,11 @@ def _moves(key: Key, had: list[Replica], has: list[Replica], settling: _Settling
     new = {(one.key.name, one.cluster): one for one in has}
     gone = [one for name, one in sorted(old.items()) if name not in new]
     come = [one for name, one in sorted(new.items()) if name not in old]
-    moves: list[Move] = []
+    moves = [
+        _changed(key, old[name], new[name], settling.fleet.clusters.get(name[1]))
+        for name in sorted(old.keys() & new.keys())
+        if old[name].engines != new[name].engines
+    ]
     for one in gone:
         reason, why = settling.left.get((key.namespace, one.key.name), (None, ""))
         if come and reason is not Departure.SCALED_DOWN:
@@ -242,14 +320,44 @@ def _moves(key: Key, had: list[Replica], has: list[Replica], settling: _Settling
     return moves
 
 
-def _fate(key: Key, before: int, settling: _Settling) -> list[Fate]:
+def _changed(key: Key, old: Replica, new: Replica, cluster: Cluster | None) -> Move:
+    """A replica that keeps its name and cluster and does not run there as it did."""
+    was, becomes = _pools(old), _pools(new)
+    before, after = _pods(old), _pods(new)
+    observed = any(pool.name in becomes and pool.capacity.observed for pool in (cluster.pools if cluster else ()))
+    sizes = f"{before} -> {after} {'pod' if observed else 'node'}{'' if after == 1 else 's'}"
+    source, target = old.cluster, new.cluster
+    if was != becomes:
+        kind, why = Kind.MOVED, f"moves from pool {', '.join(was)} to {', '.join(becomes)} (its pods are replaced)"
+        source, target = (f"{name}/{','.join(pools)}" for name, pools in ((source, was), (target, becomes)))
+    elif _form(old) == _form(new):
+        kind, why = Kind.RESIZED, f"resized {sizes}"
+    else:
+        kind, why = Kind.REPLACED, "replaced in place" if before == after else f"replaced in place, {sizes}"
+    return Move(kind=kind, deployment=str(key), replica=new.key.name, source=source, target=target, why=why)
+
+
+def _pools(replica: Replica) -> list[str]:
+    return sorted({member.pool for engine in replica.engines for member in engine.members})
+
+
+def _pods(replica: Replica) -> int:
+    return sum(need.pods for need in replica.stamped_needs)
+
+
+def _form(replica: Replica) -> list[tuple[object, ...]]:
+    """Everything about a replica's engines but how many there are of what."""
+    return [(engine.name, *((one.role, one.pool, one.claims) for one in engine.members)) for engine in replica.engines]
+
+
+def _fate(key: Key, before: int, after: int, settling: _Settling) -> list[Fate]:
     if key in settling.broken:
         wanted, message = settling.broken[key]
         fate = Fate(
             deployment=str(key),
             wanted=wanted,
             before=before,
-            after=before,
+            after=after,
             reason="InvalidNodeSelector",
             message=message,
             headline=message,
@@ -269,7 +377,7 @@ def _fate(key: Key, before: int, settling: _Settling) -> list[Fate]:
             deployment=str(key),
             wanted=found.wanted,
             before=before,
-            after=found.placed,
+            after=after,
             waiting=sum(
                 1
                 for one in settling.fleet.of_deployment(key)
@@ -285,17 +393,15 @@ def _fate(key: Key, before: int, settling: _Settling) -> list[Fate]:
     ]
 
 
-def _overcommitted(before: Fleet, after: Fleet) -> list[str]:
-    """Pools that lack more nodes than they lacked before."""
+def overcommitted(fleet: Fleet) -> list[str]:
+    """Pools with fewer nodes than their replicas take, in words."""
     found = []
-    for name, cluster in sorted(after.clusters.items()):
-        lacked = _lacks(before, before.clusters[name]) if name in before.clusters else {}
-        for pool, nodes in _lacks(after, cluster).items():
-            if nodes > lacked.get(pool, 0):
-                has = next(one.capacity.nodes for one in cluster.pools if one.name == pool)
-                found.append(
-                    f"pool {name}/{pool} has {has} node{'' if has == 1 else 's'} and its replicas need {has + nodes}"
-                )
+    for name, cluster in sorted(fleet.clusters.items()):
+        for pool, nodes in _lacks(fleet, cluster).items():
+            has = next(one.capacity.nodes for one in cluster.pools if one.name == pool)
+            found.append(
+                f"pool {name}/{pool} has {has} node{'' if has == 1 else 's'} and its replicas need {has + nodes}"
+            )
     return found
 
 
