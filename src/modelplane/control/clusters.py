@@ -21,7 +21,7 @@ from modelplane.api.meta import GROUP, GVK, SYSTEM_NAMESPACE, VERSION, Key, Obje
 from modelplane.compose.contract import Unavailable
 from modelplane.control.caches import CONNECTING, Caches, Scope
 from modelplane.control.index import Place
-from modelplane.errors import ApiError, InvalidKubeconfig, ServerFailure, Throttled, Unauthorized
+from modelplane.errors import ApiError, Forbidden, InvalidKubeconfig, ServerFailure, Throttled, Unauthorized
 from modelplane.kube import Client, Kubeconfig
 
 log = logging.getLogger(__name__)
@@ -79,6 +79,8 @@ class Clusters:
         self._guard = guard
         self._links: dict[str, Link] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        self.known = asyncio.Event()
+        """Set once the registered clusters were read, or may not be: before that, one that is not listed is no missing one."""
 
     def start(self) -> None:
         """Begin to watch; to be called once, in the loop."""
@@ -86,7 +88,7 @@ class Clusters:
         self._caches.on_fresh(self._fresh)
         self._clusters = self._caches.watch(None, INFERENCE_CLUSTER)
         self._secrets = self._caches.watch(None, SECRET, Scope(SYSTEM_NAMESPACE))
-        self._refresh_all()
+        self._learn()
 
     async def close(self) -> None:
         for name in list(self._links):
@@ -114,9 +116,15 @@ class Clusters:
 
     def _fresh(self, cluster: str | None, kind: GVK | None) -> None:
         if cluster is None and kind in (INFERENCE_CLUSTER, SECRET):
-            self._refresh_all()
+            self._learn()
         elif cluster in self._links and self._caches.troubled(cluster):
             self._links[cluster].knock.set()
+
+    def _learn(self) -> None:
+        self._refresh_all()
+        informers = (self._clusters.informer, self._secrets.informer)
+        if all(one.synced.is_set() or isinstance(one.error, Forbidden) for one in informers):
+            self.known.set()
 
     def _refresh_all(self) -> None:
         if self.ready:

@@ -139,6 +139,8 @@ class Operator:
         self.ledger.start()
         self.clusters.start()
         self.probes.start()
+        # A pass that begins earlier would say of every cluster that it does not exist.
+        await self.clusters.known.wait()
         self._tasks.append(asyncio.create_task(self.reconciler.run(), name="reconciler"))
         await self.reconciler.started.wait()
         gc.collect()
