@@ -145,8 +145,10 @@ def test_random_expressions_have_the_value_that_googles_library_gives(random: Ra
         return
     try:
         ours = plain(program.run(()))
-    except Fault:
-        assert "ERROR" in theirs.type().name().upper(), f"{text} is {theirs.plain_value()}"
+    except Fault as fault:
+        # Go refuses a text whose number is too large for a double, as the vectors show; Google's C++ makes it infinite.
+        if "from 'string' to 'double'" not in str(fault):
+            assert "ERROR" in theirs.type().name().upper(), f"{text} is {theirs.plain_value()}"
         return
     assert "ERROR" not in theirs.type().name().upper(), f"{text} is an error: {theirs.value()}"
     expected = theirs.plain_value()
