@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from modelplane.api.meta import Object, Status
-from modelplane.compose.conditions import carries, first_address, status_of
-from modelplane.compose.contract import Cel
+from modelplane.compose.conditions import carries, first_address, lost, status_of
+from modelplane.compose.contract import Cel, Unavailable
 from modelplane.compose.stack.gateway import HAS_ADDRESS
 from modelplane.compose.workloads import gang, picker, standalone
 from modelplane.plan.cel import compile_rule
@@ -85,3 +85,16 @@ def test_a_child_is_ready_by_its_rule(reason: str, rule: Cel, obj: Object, want:
 def test_the_first_address_that_is_set_counts() -> None:
     assert first_address({"status": {"addresses": [{"value": ""}, {"value": "10.0.0.1"}]}}) == "10.0.0.1"
     assert first_address({}) is None
+
+
+@pytest.mark.parametrize(
+    ("since", "said"),
+    [
+        pytest.param(
+            "2026-11-29T10:00:00Z", "cluster a cannot be seen since 2026-11-29T10:00:00Z. do x", id="it was lost"
+        ),
+        pytest.param("", "cluster a cannot be seen. do x", id="it was never there, which has no time"),
+    ],
+)
+def test_what_cannot_be_seen_says_since_when_where_that_is_known(since: str, said: str) -> None:
+    assert lost("Ready", Unavailable("ClusterMissing", since, "do x"), "cluster a").message == said

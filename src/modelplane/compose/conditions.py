@@ -28,7 +28,8 @@ def unknown(type_: str, reason: str, message: str = "") -> Condition:
 def lost(type_: str, answer: Unavailable, what: str) -> Condition:
     """What cannot be seen now: Unknown, with the reason of the lost sight and what the person can do."""
     hint = f" {answer.message}" if answer.message else ""
-    return unknown(type_, answer.reason, f"{what} cannot be seen since {answer.since}.{hint}")
+    since = f" since {answer.since}" if answer.since else ""  # nobody knows since when a cluster is not registered
+    return unknown(type_, answer.reason, f"{what} cannot be seen{since}.{hint}")
 
 
 def status_of(obj: Mapping[str, Any], type_: str) -> Status:

@@ -49,7 +49,7 @@ class Absent(msgspec.Struct, frozen=True):
 
 class Unavailable(msgspec.Struct, frozen=True):
     """Cannot be answered now. ``reason`` is a condition reason such as Unreachable, Unauthorized or CredentialMissing;
-    ``since`` an RFC 3339 time; ``message`` tells the person what to do."""
+    ``since`` an RFC 3339 time, empty where there is none; ``message`` tells the person what to do."""
 
     reason: str
     since: str
