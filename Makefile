@@ -41,9 +41,11 @@ generate: $(VENV)/.dev
 	$(BIN)/python scripts/generate.py
 	$(BIN)/python scripts/generate_envoy_schema.py
 
-# Ten thousand objects made from the schemas, three judges.
+# Ten thousand objects made from the schemas, three judges; then every property of the planner on fresh examples.
+fuzz: export MODELPLANE_EXAMPLES ?= 3000
 fuzz: $(VENV)/.dev
 	MODELPLANE_FUZZ=10000 $(BIN)/python -m pytest -n 0 -s -q tests/api/test_fuzz.py
+	MODELPLANE_FRESH=1 $(BIN)/python -m pytest -n auto -q tests/plan
 
 current: $(VENV)/.dev
 	$(BIN)/python scripts/generate.py --check

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 import pytest
+from hypothesis import settings
+
+# The same examples in every run: what fails here fails everywhere, and a red gate is the fault of the change that it judges.
+# `make fuzz` draws fresh ones; what it finds becomes a case.
+settings.register_profile("steady", derandomize=True, database=None, deadline=None)
+settings.register_profile("fresh", database=None, deadline=None, print_blob=True)
+settings.load_profile("fresh" if os.environ.get("MODELPLANE_FRESH") else "steady")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

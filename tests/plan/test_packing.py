@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from modelplane.api.meta import Key
@@ -21,7 +21,10 @@ from tests.plan.test_oracle import (
     DECLARED,
     ENGINES,
     OBSERVED,
+    Ask,
     EngineShape,
+    Entry,
+    MemberShape,
     PoolShape,
     can_place,
     cluster_of,
@@ -207,28 +210,40 @@ def carried_out(world: Fleet, found: Plan, *, ready: bool) -> Fleet:
     return Fleet.of(world.clusters.values(), [*stay, *made.values()])
 
 
-@examples(150)
-@given(ALL_DECLARED, ENGINES, ENGINES, st.integers(1, 3))
+def resized(engine: EngineShape, size: EngineShape) -> EngineShape:
+    """The same requests in other numbers: pods and copies change, and nothing else."""
+    last = len(size.members) - 1
+    members = (one._replace(pods=size.members[min(at, last)].pods) for at, one in enumerate(engine.members))
+    return engine._replace(copies=size.copies, members=tuple(members))
+
+
+ONE_GPU: Final = (Entry(40, 1, True, GPU),)
+
+
+# Two replicas find room together, where each has none beside the other: which of their slots is kept must not change once that
+# is promised.
+@example(
+    [[PoolShape(ONE_GPU, nodes=0, buckets=None, grow=2)], [PoolShape(ONE_GPU, nodes=2, buckets=None, grow=2)]],
+    EngineShape(1, (MemberShape(1, (Ask(40, 1),)),)),
+    EngineShape(1, (MemberShape(2, (Ask(40, 1),)),)),
+    3,
+    True,
+)
+@examples(200)
+@given(ALL_DECLARED, ENGINES, ENGINES, st.integers(1, 3), st.booleans())
 def test_a_deployment_that_changes_its_size_never_takes_what_is_not_there(
-    shapes: Fleets, small: EngineShape, large: EngineShape, replicas: int
+    shapes: Fleets, small: EngineShape, large: EngineShape, replicas: int, serving: bool
 ) -> None:
-    # The same requests in other numbers: pods and copies change, and nothing else.
-    grown = small._replace(
-        copies=large.copies,
-        members=tuple(
-            one._replace(pods=large.members[min(at, len(large.members) - 1)].pods)
-            for at, one in enumerate(small.members)
-        ),
-    )
+    grown = resized(small, large)
     world = Fleet.of(clusters_of(shapes))
-    first = carried_out(world, plan(world, request_for([small], replicas)), ready=True)
+    first = carried_out(world, plan(world, request_for([small], replicas)), ready=serving)
     request = request_for([grown], replicas)
     found = plan(first, request)
     again = plan(first.assuming(found.assumed()), request)
     assert seats(again) == seats(found), "nothing moves while it is carried out"
     then = carried_out(first, found, ready=True)
     assert_fits(shapes, [one for one in then.replicas if one.key.name not in leaving(found)])
-    names = {one.key.name for one in first.replicas}
+    names = {one.key.name for one in first.replicas if one.ready}
     assert names <= {one.name for one in found.placements}, "what serves goes on serving"
     for placement in found.placements:
         if placement.state is not State.HELD:
@@ -240,6 +255,26 @@ def test_a_deployment_that_changes_its_size_never_takes_what_is_not_there(
             own = f"c{index}" == placement.cluster
             room = pools if own else left(shapes, then)[index]
             assert not can_place([grown], room), f"it would fit c{index}"
+
+
+@examples(150)
+@given(ALL_DECLARED, st.lists(ENGINES, min_size=2, max_size=4), st.integers(1, 4))
+def test_a_change_of_size_comes_to_rest(shapes: Fleets, sizes: list[EngineShape], replicas: int) -> None:
+    world = Fleet.of(clusters_of(shapes))
+    for size in sizes:
+        request = request_for([resized(sizes[0], size)], replicas)
+        found = plan(world, request)
+        for _ in range(2 * replicas):
+            world = carried_out(world, found, ready=True)
+            before, found = found, plan(world, request)
+            if at_rest(found) == at_rest(before):
+                break
+        else:
+            raise AssertionError(f"still moving: {at_rest(before)}, then {at_rest(found)}")
+
+
+def at_rest(found: Plan) -> set[tuple[object, ...]]:
+    return {(one.cluster, one.index, one.engines, one.state is State.LEAVING) for one in found.placements}
 
 
 def seats(found: Plan) -> list[tuple[object, ...]]:

@@ -100,7 +100,7 @@ class _Planning:
         if surplus <= 0:
             return
         stuck = [kept for kept in self.kept if self.is_outgrown(kept) and not self.trial(kept)[1]]
-        for kept in sorted(stuck, key=self.dispensable, reverse=True)[:surplus]:
+        for kept in sorted(stuck, key=_replaced_first, reverse=True)[:surplus]:
             self.kept.remove(kept)
             self.leaving.append(Leaving(kept.replica, Departure.OUTGROWN, self.shortfall(kept)))
 
@@ -210,11 +210,14 @@ class _Planning:
     def settle(self, cluster: Cluster) -> bool:
         """Place one replica on the cluster, in the slot of one that leaves it where there is such."""
         beside = [one for one in self.leaving if one.replica.cluster == cluster.name] if self.leaving else []
-        for released in (beside[:1], beside):
-            if released and self.take_over(cluster, beside[0], released):
-                return True
+        # In an order that does not depend on why each leaves, and a slot that was promised first: placing again changes nothing.
+        beside.sort(key=lambda one: (not one.replica.growing, one.replica.index))
         if beside:
-            return False
+            # What only became larger serves on: its room is no one else's before it is replaced.
+            others = [one for one in beside[1:] if one.reason is not Departure.OUTGROWN or not one.replica.ready]
+            return self.take_over(cluster, beside[0], beside[:1]) or (
+                bool(others) and self.take_over(cluster, beside[0], [beside[0], *others])
+            )
         ledger = self.ledger(cluster.name)
         found = self.facts.fit(self.fleet, cluster.name, ledger)
         if found is None:
@@ -297,8 +300,16 @@ class _Planning:
         larger = sorted(
             filter(self.is_outgrown, self.kept), key=lambda kept: (kept.replica.cluster, kept.replica.index)
         )
-        for kept in [kept for kept in larger if not self.grow(kept)]:
-            self.move(kept) if self.request.fill else self.hold(kept)
+        stuck = [kept for kept in larger if not self.grow(kept)]
+        stuck.sort(key=_replaced_first, reverse=True)
+        while self.request.fill:
+            # One that moves may leave room to one that stays.
+            still = [kept for kept in stuck if not (self.grow(kept) or self.move(kept))]
+            if len(still) == len(stuck):
+                break
+            stuck = still
+        for kept in stuck:
+            self.hold(kept)
 
     def is_outgrown(self, kept: Kept) -> bool:
         return outgrown(kept, self.fleet.clusters[kept.replica.cluster])
@@ -324,19 +335,19 @@ class _Planning:
         name = kept.replica.key.name
         self.placements = [one for one in self.placements if one.name != name] + list(instead)
 
-    def move(self, kept: Kept) -> None:
-        """Place the replica anew; it serves until its replacement does."""
-        why = self.shortfall(kept)
-        leaving = Leaving(kept.replica, Departure.OUTGROWN, why)
+    def move(self, kept: Kept) -> bool:
+        """Place the replica anew where that is possible; it serves until its replacement does."""
+        before, stays = list(self.placements), list(self.kept)
+        leaving = Leaving(kept.replica, Departure.OUTGROWN, self.shortfall(kept))
         self.seat(kept)
         self.kept.remove(kept)
         self.leaving.append(leaving)
-        before = len(self.placements)
         self.fill()
-        if len(self.placements) == before:
-            self.leaving.remove(leaving)
-            self.kept.append(kept)
-            self.hold(kept)
+        if len(self.placements) == len(before):
+            return True
+        self.leaving.remove(leaving)
+        self.kept, self.placements = stays, before
+        return False
 
     def hold(self, kept: Kept) -> None:
         """Leave the replica as it is; one that nobody has made yet is not made."""
@@ -464,3 +475,10 @@ class _Planning:
             if removal.cluster in self.fleet.clusters:
                 self.ledger(removal.cluster)
         return self.ledgers
+
+
+def _replaced_first(kept: Kept) -> tuple[bool, bool, str, int]:
+    """The greatest of the replicas without room for their new size is replaced first, and leaves first. How many are where says
+    nothing here, unlike in a scale-down: that changes while they are replaced, and then others would leave."""
+    replica = kept.replica
+    return replica.deleting, not replica.ready, replica.cluster, replica.index
