@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from modelplane.cli import main
+from modelplane.plan.scene import Scene
 from tests.kube.fake_api import FakeApi
 from tests.plan.test_vectors import DATA, VECTORS, require_equal
 from tests.rehearse.words import device, inference_class, inference_cluster
@@ -51,10 +52,27 @@ def test_a_batch_comes_from_standard_input_too_and_blank_lines_are_nothing() -> 
 
 
 @pytest.mark.parametrize("line", ["nonsense", "[]", "{}", '{"expression": 1}', "7"])
-def test_a_line_of_a_batch_that_is_none_is_named(line: str) -> None:
-    result = on_file("--batch", "-", "-o", "json", stdin='{"expression": "true"}\n' + line)
+def test_a_line_of_a_batch_that_is_none_is_answered_in_its_place_and_stops_nothing(line: str) -> None:
+    asked = '{"expression": "true"}\n' + line + '\n{"expression": "1"}\n{"expression": "false"}\n'
+    result = on_file("--batch", "-", "-o", "json", stdin=asked)
+    first, bad, broken, last = map(json.loads, result.stdout.splitlines())
+    assert (first["results"]["bare"], last["results"]["bare"]) == (True, False)
+    assert bad.keys() == {"error"}
+    assert bad["error"].startswith("-:2: ")
+    assert broken == {"compileError": "must evaluate to bool or the unknown type, not int"}, "an answer, and no fault"
+    assert (result.exit_code, "answered with an error: -:2\n" in result.stderr) == (1, True)
+
+
+def test_a_line_that_is_no_unicode_or_nested_without_end_is_no_question(tmp_path: Path) -> None:
+    """A log that was taken for a batch is answered in lines all the same."""
+    path = tmp_path / "batch"
+    path.write_bytes(b'{"expression": "\xff"}\n' + b"[" * 100_000 + b'\n{"expression": "true"}\n')
+    result = on_file("--batch", str(path), "-o", "json")
+    answers = [json.loads(line) for line in result.stdout.splitlines()]
+    assert ["error" in one for one in answers] == [True, True, False]
     assert result.exit_code == 1
-    assert "-:2: " in result.stderr
+    path.write_bytes(b"x\n" * 12)
+    assert f"{path}:10 and 2 more" in on_file("--batch", str(path), "-o", "json").stderr
 
 
 def test_text_that_is_no_unicode_is_an_answer_and_no_crash() -> None:
@@ -87,10 +105,12 @@ def test_an_expression_that_does_not_compile_is_refused_with_its_position(output
         (["true", "--batch", "-"], "give one EXPRESSION"),
         (["true", "--class", "a", "--cluster", "b"], "give one"),
         (["--batch", "-"], "add --output json"),
+        (["true", "--devices", "-", "--snapshot", "-"], "--devices and --snapshot are two places"),
+        (["--batch", "-", "--devices", "-", "-o", "json"], "standard input, which can be read once"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(arguments: list[str], said: str) -> None:
-    result = match(*arguments)
+    result = match(*arguments, stdin="{}")
     assert result.exit_code == 2
     assert said in result.stderr
 
@@ -102,7 +122,7 @@ def test_options_that_contradict_each_other_are_refused(arguments: list[str], sa
         ("[]", "devices are an object"),
         ('{"a": {}}', "device a is no object with a driver"),
         ('{"a": {"driver": "d", "capacity": 4}}', "of device a are objects"),
-        ('{"a": {"driver": "d", "attributes": {"x": 4}}}', "attribute x of device a"),
+        ('{"a": {"driver": "d", "attributes": {"x": 4}}}', '$["a"].attributes["x"]: 4 is no object'),
     ],
 )
 def test_a_file_of_devices_that_is_none_is_refused_by_name(tmp_path: Path, text: str, said: str) -> None:
@@ -112,6 +132,98 @@ def test_a_file_of_devices_that_is_none_is_refused_by_name(tmp_path: Path, text:
     assert result.exit_code == 1
     assert f"{path}: " in result.stderr
     assert said in result.stderr
+
+
+IMPOSSIBLE: list[tuple[dict[str, Any], dict[str, Any], str, str]] = [
+    ({"x": {"string": 5}}, {}, '$["a"].attributes["x"]: 5 is no text', "a driver publishes typed values"),
+    ({"x": {"strng": "a"}}, {}, "has strng; set exactly one of string, version", "a mistyped type matched nothing"),
+    ({"x": {}}, {}, "has nothing; set exactly one of", "no value"),
+    ({"x": {"int": 1, "bool": True}}, {}, "has int, bool; set exactly one of", "two values"),
+    ({"x": {"int": True}}, {}, "true is no whole number", "in JSON a bool is no number"),
+    ({"x": {"int": 1.5}}, {}, "1.5 is no whole number", "CEL would see a double"),
+    ({"x": {"int": 2**63}}, {}, "9223372036854775808 does not fit 64 bits", "an int64"),
+    ({"x": {"bool": "yes"}}, {}, '"yes" is neither true nor false', "text is not false"),
+    ({"x": {"string": "é" * 33}}, {}, "66 bytes of text; at most 64 can be published", "bytes count, as in Kubernetes"),
+    ({"x": {"version": 1}}, {}, "1 is no text", "a version is text"),
+    ({"x": {"strings": []}}, {}, "[] is no list with at least one value", "a list has values"),
+    ({"x": {"ints": [1, "a"]}}, {}, '"a" is no whole number', "of one type"),
+    ({"1x": {"int": 1}}, {}, "the name '1x' must be", "no CEL name"),
+    ({"UP/x": {"int": 1}}, {}, "the domain 'UP' must be a DNS subdomain", "domains are lower case"),
+    ({}, {"m": "80Gb"}, '$["a"].capacity["m"]: "80Gb" is no quantity such as 80Gi', "Gb is no suffix"),
+    ({}, {"m": {"value": "x"}}, '"x" is no quantity', "the long form too"),
+    ({}, {"m": True}, "true is no quantity", "no number"),
+    ({}, {"m": ["x" * 99]}, " ... is no quantity", "long values are cut"),
+    ({f"a{n}": {"int": n} for n in range(33)}, {}, "33 attributes and capacities; a device has at most 32", "a bound"),
+]
+
+
+@pytest.mark.parametrize(("attributes", "capacity", "said", "reason"), IMPOSSIBLE, ids=[case[3] for case in IMPOSSIBLE])
+def test_a_device_that_no_driver_could_publish_is_refused_with_its_path(
+    tmp_path: Path, attributes: dict[str, Any], capacity: dict[str, Any], said: str, reason: str
+) -> None:
+    path = tmp_path / "devices.json"
+    path.write_text(json.dumps({"a": {"driver": "d", "attributes": attributes, "capacity": capacity}}))
+    result = match("true", "--devices", str(path))
+    assert (result.exit_code, result.stdout) == (1, ""), reason
+    assert f"{path}: " in result.stderr
+    assert said in result.stderr, reason
+
+
+def test_every_fault_of_a_file_of_devices_is_told_up_to_a_bound(tmp_path: Path) -> None:
+    path = tmp_path / "devices.json"
+    bad = {"driver": "Not a driver", "atributes": {}, "capacity": {"m": "x"}}
+    path.write_text(json.dumps({"a": bad, "b": bad, "c": bad, "d": bad}))
+    told = match("true", "--devices", str(path)).stderr.splitlines()
+    assert "unknown field atributes; a device has driver, attributes and capacity" in told[0]
+    assert "the driver 'Not a driver' must be a DNS subdomain" in told[1]
+    assert [line for line in told if str(path) not in line] == []
+    assert told[-1] == f"{path}: and 2 more"
+
+
+def test_devices_of_every_type_are_taken_and_a_version_that_is_none_is_one_devices_error() -> None:
+    attributes = {
+        "s": {"string": ""},
+        "d.com/b": {"bool": False},
+        "i": {"int": -(2**63)},
+        "v": {"version": "1.0.0"},
+        "l": {"bools": [True]},
+    }
+    lists = {"driver": "d.com", "attributes": attributes, "capacity": {"m": {"value": 3}, "n": 1.5}, "nodeName": "n"}
+    full = {**lists, "attributes": {name: value for name, value in attributes.items() if name != "l"}}
+    old = {"driver": "d.com", "attributes": {"v": {"version": "9.0"}}, "capacity": None}
+    result = match(
+        'device.capacity["d.com"].m.isGreaterThan(quantity("2"))',
+        *("--devices", "-", "-o", "json"),
+        stdin=json.dumps({"full": full, "old": old, "lists": lists}),
+    )
+    results = json.loads(result.stdout)["results"]
+    assert results["full"] is True
+    assert results["old"].startswith("error: attribute v: parse semantic version")
+    assert results["lists"] == "error: attribute l: unsupported attribute value", "lists are behind a feature gate"
+
+
+def test_a_snapshot_answers_like_the_fleet_that_it_was_taken_of(tmp_path: Path) -> None:
+    objects = [
+        inference_cluster("west", devices=[device("gpu", "Ampere")]),
+        inference_cluster("east"),
+        inference_class("ada", device("gpu", "Ada")),
+    ]
+    path = tmp_path / "fleet.json"
+    path.write_text(json.dumps(Scene(objects, "2026-11-29T12:00:00Z").document()))
+
+    def asked(*arguments: str, stdin: str | None = None) -> dict[str, Any]:
+        result = match(HOPPER, "-o", "json", *arguments, stdin=stdin)
+        assert result.exit_code == 0, result.output
+        found: dict[str, Any] = json.loads(result.stdout)["results"]
+        return found
+
+    assert asked("--snapshot", str(path)) == {"east/default/gpu": True, "west/default/gpu": False}
+    assert asked("--snapshot", "-", stdin=path.read_text()) == asked("--snapshot", str(path))
+    assert asked("--snapshot", str(path), "--cluster", "east") == {"east/default/gpu": True}
+    assert asked("--snapshot", str(path), "--class", "ada") == {"ada/gpu": False}
+    for place, said in (("--cluster", "InferenceCluster x; there are: east, west"), ("--class", "InferenceClass x")):
+        result = match(HOPPER, "--snapshot", str(path), place, "x")
+        assert (result.exit_code, f"{path}: there is no {said}" in result.stderr) == (1, True)
 
 
 async def test_the_whole_fleet_a_cluster_and_a_class_are_asked_by_name(tmp_path: Path) -> None:

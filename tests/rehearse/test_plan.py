@@ -345,11 +345,14 @@ async def test_a_snapshot_answers_as_the_fleet_that_it_was_taken_of_and_holds_no
         saved = await asyncio.to_thread(run, main, ["snapshot", to, "--kubeconfig", str(config)])
         assert saved.exit_code == 0, saved.output
         shown = await asyncio.to_thread(run, main, ["snapshot", "--kubeconfig", str(config)])
+        dashed = await asyncio.to_thread(run, main, ["snapshot", "-", "--kubeconfig", str(config)])
         question = ["plan", "--drain", "east", "-o", "json"]
         live = await asyncio.to_thread(run, main, [*question, "--kubeconfig", str(config)])
     text = Path(to).read_text()
     assert secret not in text
     assert json.loads(shown.stdout)["items"] == json.loads(text)["items"]
+    assert json.loads(dashed.stdout)["items"] == json.loads(text)["items"], "- is standard output, as everywhere"
+    assert not Path("-").exists()
     offline = CliRunner().invoke(main, [*question, "--snapshot", to])
     one, other = json.loads(live.stdout), json.loads(offline.stdout)
     assert one.pop("asOf") >= json.loads(text)["takenAt"]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from typing import Final
+import sys
+from typing import Any, Final
 
 import click
+
+from modelplane.cli.output import telling
 
 VERBS: Final = {
     "apiserver": "Serve the Kubernetes API from a data directory.",
@@ -43,6 +46,23 @@ class _Verbs(click.Group):
         module = importlib.import_module(f"modelplane.cli.{cmd_name}")
         command: click.Command = module.command
         return command
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        try:
+            return super().main(*args, **extra)
+        except OSError:
+            # Not even the complaint could be written.
+            if not extra.get("standalone_mode", True):
+                raise
+            sys.exit(1)
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        with telling():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with telling():
+            return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

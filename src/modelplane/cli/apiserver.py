@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from modelplane.cli.output import say
 from modelplane.errors import ModelplaneError
 
 if TYPE_CHECKING:
@@ -71,6 +72,6 @@ async def _serve(options: Options) -> None:
         loop.add_signal_handler(number, stop.set)
     server = await start(options)
     _settle()
-    click.echo(f"ready: {server.url} kubeconfig={server.kubeconfig}")
+    say(f"ready: {server.url} kubeconfig={server.kubeconfig}")
     await stop.wait()
     await server.stop()

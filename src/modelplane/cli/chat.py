@@ -9,6 +9,7 @@ import click
 
 from modelplane.api.meta import Object
 from modelplane.cli import options
+from modelplane.cli.output import say
 
 
 @click.command()
@@ -53,8 +54,8 @@ async def _chat(
             model = served[0]
         answer = await ask.chat(session, address, model, text)
         async for piece in answer.pieces():
-            click.echo(piece, nl=False)
-        click.echo()
+            say(piece, nl=False)
+        say()
 
 
 def _served(service: Object, replicas: Sequence[Object]) -> list[str]:

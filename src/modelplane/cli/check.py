@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -10,6 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+
+from modelplane.cli import reading
+from modelplane.cli.output import say, say_json
 
 if TYPE_CHECKING:
     from modelplane.server.manifests import Document, Text
@@ -48,7 +50,7 @@ def command(files: tuple[Path, ...], strict: bool, output: str) -> None:
 def _bodies(files: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
     for file in files:
         if str(file) == "-":
-            yield "<stdin>", sys.stdin.buffer.read()
+            yield "<stdin>", reading.everything()
         elif file.is_dir():
             found = sorted(path for path in file.rglob("*") if path.suffix in SUFFIXES and path.is_file())
             if not found:
@@ -138,7 +140,7 @@ def _label(verdict: Verdict) -> str:
 def _human(verdicts: Sequence[Verdict]) -> None:
     for verdict in verdicts:
         for found in verdict["findings"]:
-            click.echo(f"{verdict['file']}:{found['line']}: {found['severity']}: {_label(verdict)}: {found['message']}")
+            say(f"{verdict['file']}:{found['line']}: {found['severity']}: {_label(verdict)}: {found['message']}")
     counts = _counts(verdicts)
     told = (
         f"{_many(counts['objects'], 'object')} in {_many(counts['files'], 'file')}: "
@@ -148,7 +150,7 @@ def _human(verdicts: Sequence[Verdict]) -> None:
         told += f", {counts['passedOver']} of other projects passed over"
     if counts["warnings"]:
         told += f"; {_many(counts['warnings'], 'warning')}"
-    click.echo(told)
+    say(told)
 
 
 def _many(number: int, word: str) -> str:
@@ -171,7 +173,7 @@ def _counts(verdicts: Sequence[Verdict]) -> dict[str, int]:
 
 
 def _json(verdicts: Sequence[Verdict]) -> None:
-    click.echo(json.dumps({"objects": list(verdicts), "summary": _counts(verdicts)}, ensure_ascii=False, indent=2))
+    say_json({"objects": list(verdicts), "summary": _counts(verdicts)}, indent=2)
 
 
 def _github(verdicts: Sequence[Verdict]) -> None:
@@ -181,7 +183,7 @@ def _github(verdicts: Sequence[Verdict]) -> None:
             properties = (
                 f"file={_escaped(verdict['file'], True)},line={found['line']},title={_escaped(_label(verdict), True)}"
             )
-            click.echo(f"::{command} {properties}::{_escaped(found['message'])}")
+            say(f"::{command} {properties}::{_escaped(found['message'])}")
 
 
 def _escaped(text: str, is_property: bool = False) -> str:

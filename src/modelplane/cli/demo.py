@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from modelplane.cli import options
+from modelplane.cli.output import say
 
 
 @click.command()
@@ -36,15 +37,15 @@ async def _demo(root: Path, kubernetes: Path | None) -> None:
     from modelplane.local.layout import Layout
 
     layout = Layout(root)
-    local = local_fleet(layout, TWO_REGIONS, lambda line: click.echo(f"  {line}"), kubernetes)
-    tour = asyncio.ensure_future(Demo(layout, local, click.echo).run())
+    local = local_fleet(layout, TWO_REGIONS, lambda line: say(f"  {line}"), kubernetes)
+    tour = asyncio.ensure_future(Demo(layout, local, say).run())
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, tour.cancel)
     try:
         await tour
     except asyncio.CancelledError:
-        click.echo("\ninterrupted; stopping every process")
+        say("\ninterrupted; stopping every process")
         raise SystemExit(130) from None
     finally:
         await asyncio.shield(local.stop())

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from modelplane.cli import options
+from modelplane.cli.output import say
 from modelplane.local.layout import Layout
 
 
@@ -29,11 +30,9 @@ async def _down(layout: Layout, purge: bool) -> None:
     leftovers = await stop_leftovers(layout)
     layout.supervisor.unlink(missing_ok=True)
     if supervisor is None and not leftovers:
-        click.echo(f"nothing was running in {layout.root}")
+        say(f"nothing was running in {layout.root}")
     else:
-        click.echo(
-            "the fleet is down" + (f"; {leftovers} processes of a crashed one were stopped" if leftovers else "")
-        )
+        say("the fleet is down" + (f"; {leftovers} processes of a crashed one were stopped" if leftovers else ""))
     if purge:
         remove(layout)
-        click.echo(f"removed {layout.root}")
+        say(f"removed {layout.root}")

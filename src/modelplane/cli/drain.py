@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from modelplane.cli import options
+from modelplane.cli.output import say
 
 
 @click.command()
@@ -19,7 +20,7 @@ def command(cluster: str, data_dir: Path, kubeconfig: Path | None) -> None:
     The taint belongs to a field manager of its own, so GitOps does not undo it; `modelplane undrain` takes it away.
     """
     options.run(taint(cluster, data_dir, kubeconfig, drain=True))
-    click.echo(f"{cluster} is draining; watch `kubectl get modelreplicas -A -w`")
+    say(f"{cluster} is draining; watch `kubectl get modelreplicas -A -w`")
 
 
 async def taint(cluster: str, data_dir: Path, kubeconfig: Path | None, *, drain: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from modelplane.cli import options
+from modelplane.cli.output import say, say_json
+from modelplane.cli.reading import document
 from modelplane.tables import fold, table
 
 if TYPE_CHECKING:
@@ -23,11 +24,7 @@ KINDS = ("modeldeployment", "modeldeployments", "md")
 @click.command()
 @click.argument("target", metavar="modeldeployment/NAME")
 @click.option("-n", "--namespace", default="default", show_default=True, help="Namespace of the deployment.")
-@click.option(
-    "--snapshot",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Ask a fleet that `modelplane snapshot` saved instead of a live one.",
-)
+@options.snapshot
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @options.data_dir
 @options.kubeconfig
@@ -53,7 +50,10 @@ def command(
         found = explain(scene.fleet(), scene.request(deployment), scene.lacks(deployment))
     except ModelplaneError as error:
         raise click.ClickException(str(error)) from error
-    click.echo(json.dumps(found.document(), ensure_ascii=False, indent=2) if output == "json" else _text(found))
+    if output == "json":
+        say_json(found.document(), indent=2)
+    else:
+        say(_text(found))
 
 
 def _deployment(scene: Scene, namespace: str, name: str) -> dict[str, object]:
@@ -96,7 +96,7 @@ def saved(path: Path) -> Scene:
     from modelplane.plan.scene import of_document
 
     try:
-        return of_document(options.document(path, "what `modelplane snapshot FILE` wrote"))
+        return of_document(document(path, "what `modelplane snapshot FILE` wrote"))
     except InvalidObject as error:
         raise click.ClickException(f"{path}: {error}") from error
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+
+from modelplane.cli import reading
 
 if TYPE_CHECKING:
     from modelplane.api.meta import Object
@@ -45,7 +46,7 @@ def read(paths: Sequence[Path]) -> list[Object]:
 def _bodies(paths: Sequence[Path]) -> Iterator[tuple[str, bytes]]:
     for path in paths:
         if str(path) == "-":
-            yield "<stdin>", sys.stdin.buffer.read()
+            yield "<stdin>", reading.everything()
         elif path.is_dir():
             files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
             if not files:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 import sys
 from collections.abc import Callable, Coroutine
@@ -34,6 +33,14 @@ kubeconfig: Decorator = click.option(
     "--kubeconfig",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Reach this control plane instead of the local fleet's.",
+)
+
+
+snapshot: Decorator = click.option(
+    "--snapshot",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+    metavar="FILE",
+    help="Ask a fleet that `modelplane snapshot` saved instead of a live one (- for standard input).",
 )
 
 
@@ -83,24 +90,19 @@ async def get(client: Client, kind: GVK, name: str, namespace: str = "") -> Obje
         ) from error
 
 
-def document(path: Path, what: str) -> object:
-    """The JSON of a file; ``what`` says what it should be, and how to get one."""
-    try:
-        return json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else f"it is no JSON ({error})"
-        raise click.ClickException(f"{path}: {why}; give {what}") from error
-
-
 def width() -> int:
     """Columns of the terminal; 0 where the output goes to a file or another program, which gets whole lines."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    return shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else 0
 
 
 def run(work: Coroutine[object, object, T]) -> T:
     """Run a verb's work; what is raised on purpose becomes one line and exit status 1."""
     try:
-        return asyncio.run(work)
+        try:
+            return asyncio.run(work)
+        except BaseExceptionGroup as group:
+            # Work that several tasks do fails as a group; the first of them says why.
+            raise _first(group) from group
     except Unreachable as error:
         raise click.ClickException(
             f"{error}. If this is the local fleet, is it up? `modelplane up` starts it, and one on real Kubernetes is"
@@ -118,3 +120,9 @@ def run(work: Coroutine[object, object, T]) -> T:
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
         raise SystemExit(130) from None
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

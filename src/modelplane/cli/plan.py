@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from modelplane.cli import options
+from modelplane.cli.output import say, say_json
 
 if TYPE_CHECKING:
     from modelplane.api.meta import Key
@@ -65,11 +65,7 @@ FILE: Final = click.Path(exists=True, allow_dash=True, path_type=Path)
 )
 @click.option("--scale", multiple=True, metavar="NS/NAME=N", help="Give a deployment so many replicas.")
 @click.option("--pool", "pools", multiple=True, metavar="CLUSTER/POOL=NODES", help="Give a pool so many nodes.")
-@click.option(
-    "--snapshot",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Rehearse on a fleet that `modelplane snapshot` saved instead of a live one.",
-)
+@options.snapshot
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @options.data_dir
 @options.kubeconfig
@@ -110,9 +106,9 @@ def command(
     except ModelplaneError as error:
         raise click.ClickException(str(error)) from error
     if output == "json":
-        click.echo(json.dumps({"asOf": now.taken, **found.document()}, ensure_ascii=False, indent=2))
+        say_json({"asOf": now.taken, **found.document()}, indent=2)
     else:
-        click.echo(_text(found, now.taken))
+        say(_text(found, now.taken))
     if not found.fits:
         sys.exit(2)
 

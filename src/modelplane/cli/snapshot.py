@@ -9,14 +9,15 @@ from pathlib import Path
 import click
 
 from modelplane.cli import options
+from modelplane.cli.output import say
 
 
 @click.command()
-@click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", required=False, type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
 @options.data_dir
 @options.kubeconfig
 def command(file: Path | None, data_dir: Path, kubeconfig: Path | None) -> None:
-    """Write the fleet's classes, clusters, caches, deployments and replicas to FILE, or to standard output.
+    """Write the fleet's classes, clusters, caches, deployments and replicas to FILE, or to standard output (as - does).
 
     Without Secrets, and without what containers are given: no environment, arguments or annotations. `modelplane plan`,
     `explain` and `match` answer questions about it, offline.
@@ -25,14 +26,14 @@ def command(file: Path | None, data_dir: Path, kubeconfig: Path | None) -> None:
 
     scene = options.run(live(data_dir, kubeconfig))
     text = json.dumps(scene.document(), ensure_ascii=False, indent=1)
-    if file is None:
-        click.echo(text)
+    if file is None or str(file) == "-":
+        say(text)
         return
     try:
         file.write_text(text + "\n", encoding="utf-8")
     except OSError as error:
         raise click.ClickException(f"{file} cannot be written: {error.strerror}") from error
-    click.echo(f"{file}: {len(list(scene))} objects", err=True)
+    say(f"{file}: {len(list(scene))} objects", err=True)
 
 
 def now() -> str:

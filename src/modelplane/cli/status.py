@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from modelplane.cli import options
+from modelplane.cli.output import say
 
 if TYPE_CHECKING:
     from modelplane.kube.client import Client
@@ -29,7 +30,7 @@ async def _status(data_dir: Path, kubeconfig: Path | None, watch: bool) -> None:
 
     async with options.control_client(data_dir, kubeconfig) as client:
         if not watch:
-            click.echo(render(await snapshot(client), options.width()))
+            say(render(await snapshot(client), options.width()))
             return
         await _follow(client)
 
@@ -70,7 +71,7 @@ async def _follow(client: Client) -> None:
             ]
             text = render(Snapshot(**dict(zip(Snapshot.__struct_fields__, seen, strict=True))), options.width())
             click.clear()
-            click.echo(text)
+            say(text)
             await changed.wait()
             await asyncio.sleep(0.1)  # a burst of changes is one picture
 

@@ -8,6 +8,7 @@ import click
 
 from modelplane.cli import options
 from modelplane.cli.drain import taint
+from modelplane.cli.output import say
 
 
 @click.command()
@@ -17,4 +18,4 @@ from modelplane.cli.drain import taint
 def command(cluster: str, data_dir: Path, kubeconfig: Path | None) -> None:
     """Let replicas come to CLUSTER again. Nothing that runs elsewhere moves back."""
     options.run(taint(cluster, data_dir, kubeconfig, drain=False))
-    click.echo(f"{cluster} takes replicas again; those that moved away stay where they are")
+    say(f"{cluster} takes replicas again; those that moved away stay where they are")

@@ -13,6 +13,7 @@ import click
 
 from modelplane import processes
 from modelplane.cli import options
+from modelplane.cli.output import say
 from modelplane.local import fleet_spec
 from modelplane.local.layout import Layout
 
@@ -53,20 +54,20 @@ async def _foreground(layout: Layout, fleet: fleet_spec.Fleet, kubernetes: Path 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, stopped.set)
-    local = local_fleet(layout, fleet, click.echo, kubernetes)
+    local = local_fleet(layout, fleet, say, kubernetes)
     starting = asyncio.ensure_future(local.start())
     stopping = asyncio.ensure_future(stopped.wait())
     try:
         await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             await starting
-            click.echo(f"ready after {time.monotonic() - began:.1f} s")
-            click.echo(f"kubeconfig: {layout.kubeconfig}")
+            say(f"ready after {time.monotonic() - began:.1f} s")
+            say(f"kubeconfig: {layout.kubeconfig}")
             if kubernetes is not None:
-                click.echo(f"reach it with: modelplane shell --data-dir {layout.root}")
-            click.echo(f"export KUBECONFIG={shlex.quote(str(layout.kubeconfig))}")
+                say(f"reach it with: modelplane shell --data-dir {layout.root}")
+            say(f"export KUBECONFIG={shlex.quote(str(layout.kubeconfig))}")
             await stopping
-        click.echo("stopping")
+        say("stopping")
     finally:
         starting.cancel()
         if not (starting.done() and not starting.cancelled() and _refused(starting)):
@@ -100,7 +101,7 @@ async def _detached(layout: Layout, fleet_file: Path | None, kubernetes: Path | 
     try:
         await _passed_on(record, log)
     except asyncio.CancelledError:
-        click.echo("\ninterrupted; stopping what was started")
+        say("\ninterrupted; stopping what was started")
         await processes.stop(record, grace=30.0)
         raise
 
@@ -114,7 +115,7 @@ async def _passed_on(record: processes.Record, log: Path) -> None:
             if not line.endswith("\n"):
                 break
             shown += 1
-            click.echo(line, nl=False)
+            say(line, nl=False)
             if line.startswith("export KUBECONFIG="):
                 return
         if not record.alive:

@@ -7,7 +7,7 @@ judged for itself, so that one device that cannot be judged never hides the othe
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -17,6 +17,10 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.errors import InvalidObject
 from modelplane.plan.cel import BoundDevice, Error, Match, SelectorError, compile_selector
 from modelplane.plan.devices import signature
+from modelplane.plan.published import faults
+
+TOLD: Final = 10
+"""Faults of a file that are told."""
 
 Result: TypeAlias = bool | str
 """True, false, or ``error: ...`` for a device that cannot be judged (which therefore does not match)."""
@@ -58,22 +62,18 @@ def examine(expression: str, specimens: Sequence[Specimen]) -> Answer:
 
 
 def of_document(document: Any) -> list[Specimen]:
-    """Devices by name, each with ``driver``, ``attributes`` and ``capacity`` as a ResourceSlice has them. Raises InvalidObject."""
+    """Devices by name, each with ``driver``, ``attributes`` and ``capacity`` as a ResourceSlice has them. Raises InvalidObject
+    with a line for each fault."""
     if not isinstance(document, Mapping):
         raise InvalidObject("devices are an object: a name for each, with its driver, attributes and capacity")
-    found = []
-    for name, device in document.items():
-        if not isinstance(device, Mapping) or not isinstance(device.get("driver"), str):
-            raise InvalidObject(f"device {name} is no object with a driver; give it one")
-        blocks = [device.get(block) or {} for block in ("attributes", "capacity")]
-        if not all(isinstance(block, Mapping) for block in blocks):
-            raise InvalidObject(f"attributes and capacity of device {name} are objects with an entry a name")
-        attributes, capacity = blocks
-        strange = sorted(key for key, value in attributes.items() if not isinstance(value, Mapping))
-        if strange:
-            raise InvalidObject(f'attribute {strange[0]} of device {name} is no object such as {{"string": "Hopper"}}')
-        found.append(Specimen(str(name), BoundDevice(device["driver"], attributes, capacity)))
-    return found
+    wrong = [fault for name, device in document.items() for fault in faults(name, device)]
+    if wrong:
+        more = [f"and {len(wrong) - TOLD} more"] if len(wrong) > TOLD else []
+        raise InvalidObject("\n".join([*wrong[:TOLD], *more]))
+    return [
+        Specimen(name, BoundDevice(device["driver"], device.get("attributes") or {}, device.get("capacity") or {}))
+        for name, device in document.items()
+    ]
 
 
 def of_class(found: InferenceClass) -> list[Specimen]:

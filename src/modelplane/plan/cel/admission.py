@@ -74,12 +74,12 @@ def _devices(spec: Mapping[str, Any]) -> Iterator[Complaint]:
     for path, device in _entries(spec.get("devices"), "spec.devices"):
         for block in ("attributes", "capacity"):
             for name in _map(device.get(block)):
-                fault = _name_fault(str(name))
+                fault = name_fault(str(name))
                 if fault:
                     yield Complaint(path=f"{path}.{block}[{name}]", value=str(name), message=fault)
 
 
-def _name_fault(text: str) -> str:
+def name_fault(text: str) -> str:
     """Why a device could not publish an attribute or capacity of this name; empty when it could."""
     domain, slash, name = text.rpartition("/")
     if slash and (len(domain) > _DOMAIN_LENGTH or not _DOMAIN.match(domain)):
@@ -89,6 +89,13 @@ def _name_fault(text: str) -> str:
             f"the name {name!r} must be at most 32 letters, digits and '_' and not begin with a digit, "
             "because device drivers cannot publish any other"
         )
+    return ""
+
+
+def driver_fault(text: str) -> str:
+    """Why no DRA driver could have this name; empty when one could."""
+    if len(text) > _DOMAIN_LENGTH or not _DOMAIN.match(text):
+        return f"the driver {text!r} must be a DNS subdomain of at most {_DOMAIN_LENGTH} characters"
     return ""
 
 

@@ -1,0 +1,46 @@
+"""What verbs read: files, and - for standard input, which can be read once."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+
+def document(path: Path, what: str) -> object:
+    """The JSON of a file, - for standard input; ``what`` says what it should be, and how to get one."""
+    try:
+        return json.loads(everything() if str(path) == "-" else path.read_bytes())
+    except RecursionError:
+        raise click.ClickException(f"{path}: it is nested too deeply; give {what}") from None
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else f"it is no JSON ({error})"
+        raise click.ClickException(f"{path}: {why}; give {what}") from error
+
+
+def everything() -> bytes:
+    """All of standard input. A command that names it twice is refused."""
+    return b"".join(_standard_input())
+
+
+def lines(path: Path) -> Iterable[bytes]:
+    """A file, or standard input, line by line as it comes."""
+    if str(path) == "-":
+        yield from _standard_input()
+        return
+    try:
+        with path.open("rb") as found:
+            yield from found
+    except OSError as error:
+        raise click.ClickException(f"{path}: {error.strerror}") from error
+
+
+def _standard_input() -> Iterable[bytes]:
+    meta = click.get_current_context().find_root().meta
+    if meta.setdefault("modelplane.stdin", False):
+        raise click.UsageError("- is standard input, which can be read once; give the other a file of its own")
+    meta["modelplane.stdin"] = True
+    return sys.stdin.buffer
