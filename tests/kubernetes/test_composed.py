@@ -1,8 +1,8 @@
 """Everything that the composers make in any of their tests and in the examples, applied to a real API server.
 
 It has the definitions that the projects publish whose objects we compose, and each object is applied as the host would apply it,
-one cluster after another: no unknown field, no refusal, no warning, nothing dropped in silence, and changes in place only where
-the kind lets them be. So is every status that is written beside.
+one cluster after another, by the account that the operator has there: no unknown field, no refusal, no warning, nothing dropped in
+silence, and changes in place only where the kind lets them be. So is every status that is written beside.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import pytest
 import yaml
 
 import modelplane.compose
+import modelplane.operator
 from modelplane.api.meta import GVK, Object
 from modelplane.compose import kinds
 from modelplane.compose.contract import OnCreate
@@ -32,7 +33,7 @@ from modelplane.plan.quantity import parse_quantity
 from tests.api.bases import BASES
 from tests.api.test_served import manifest
 from tests.kubernetes.binaries import WITHOUT, folder
-from tests.kubernetes.endpoint import Answer, Endpoint
+from tests.kubernetes.endpoint import Answer, Endpoint, until
 from tests.kubernetes.pair import CRDS, DEFINITIONS, JSON, kube_apiserver
 from tests.kubernetes.recording import OUTPUT, Made, Pass, read
 from tests.kubernetes.tally import count
@@ -50,6 +51,9 @@ WARNED: Final = {
 CHOSEN: Final = {"reference.kind": (kinds.SECRET, kinds.CONFIG_MAP)}
 """Kinds of manifests whose source is an expression."""
 APPLY: Final = {"Content-Type": "application/apply-patch+yaml"}
+RIGHTS: Final = Path(str(modelplane.operator.__file__)).parent
+ON_CONTROL: Final = "system:serviceaccount:modelplane-system:modelplane-operator"
+ON_CLUSTER: Final = "system:serviceaccount:modelplane-system:modelplane"
 STRICT: Final = f"fieldManager={FIELD_MANAGER}&force=true&fieldValidation=Strict"
 
 
@@ -104,6 +108,7 @@ def _server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with kube_apiserver(binaries, tmp_path_factory.mktemp("composed") / "real") as endpoint:
         server = Server(endpoint)
         server.define([*PUBLISHED.glob("*/*.yaml"), *CRDS.glob("*.yaml")])
+        server.grant([RIGHTS / "rbac.yaml", RIGHTS / "rbac-cluster.yaml"])
         yield server
 
 
@@ -130,6 +135,21 @@ class Server:
         while missing := names - self._established():
             assert time.monotonic() < deadline, f"not established: {missing}"
             time.sleep(0.2)
+
+    def grant(self, files: Sequence[Path]) -> None:
+        """Make the operator's accounts with their roles, and wait until these are heard of."""
+        self._namespace("modelplane-system")
+        for file in files:
+            for obj in yaml.load_all(file.read_bytes(), yaml.CSafeLoader):
+                path = f"{self.path(obj)}?fieldManager=a-person&force=true"
+                assert self.endpoint.send("PATCH", path, json.dumps(obj).encode(), APPLY).status in (200, 201)
+        for account in (ON_CONTROL, ON_CLUSTER):
+            until(lambda account=account: self.send("GET", "/api/v1/namespaces/kube-system", account).status == 200)  # type: ignore[misc]
+
+    def send(self, method: str, path: str, account: str, body: Object | None = None) -> Answer:
+        """As one of the operator's accounts."""
+        data = None if body is None else json.dumps(body).encode()
+        return self.endpoint.send(method, path, data, {**(APPLY if data else {}), "Impersonate-User": account})
 
     def _established(self) -> set[str]:
         items = self.endpoint.send("GET", DEFINITIONS).body["items"]
@@ -163,8 +183,9 @@ class Server:
             key="", ref=Ref.of(wanted, made.cluster), manifest=wanted, ready=OnCreate(), immutable=made.immutable
         )
         if before is not None and want.must_replace(before):
-            self.delete(path)
-        answer = self.endpoint.send("PATCH", f"{path}?{STRICT}", json.dumps(wanted).encode(), APPLY)
+            self.delete(path, made.cluster)
+        account = ON_CLUSTER if made.cluster else ON_CONTROL
+        answer = self.send("PATCH", f"{path}?{STRICT}", account, wanted)
         self.applied[GVK.of(wanted)] += 1
         self._judge(test, wanted, answer)
         if answer.status not in (200, 201):
@@ -173,8 +194,10 @@ class Server:
             self.faults.append(f"{test}: {want.ref} would be made anew in every pass, for {again}")
         return answer.body  # type: ignore[no-any-return]
 
-    def delete(self, path: str) -> None:
-        answer = self.endpoint.send("DELETE", f"{path}?propagationPolicy=Background&gracePeriodSeconds=0")
+    def delete(self, path: str, cluster: str) -> None:
+        """On the control cluster the garbage collector takes most of it away, whose work this does."""
+        how = f"{path}?propagationPolicy=Background&gracePeriodSeconds=0"
+        answer = self.send("DELETE", how, ON_CLUSTER) if cluster else self.endpoint.send("DELETE", how)
         assert answer.status in (200, 404), answer.body
         assert self.endpoint.send("GET", path).status == 404, f"{path} stays"
 
@@ -247,7 +270,7 @@ def test_every_object_is_applied_without_a_complaint(server: Server, recorded: l
     for step in recorded:
         for made in step.made:
             places.setdefault((step.test, made.cluster), []).append(made)
-    for (test, _), objects in places.items():
+    for (test, cluster), objects in places.items():
         there: dict[str, tuple[Object, Object | None]] = {}
         for made in objects:
             path = server.path(made.manifest)
@@ -256,7 +279,7 @@ def test_every_object_is_applied_without_a_complaint(server: Server, recorded: l
                 there[path] = made.manifest, server.apply(test, made, stored)
         for path, (obj, _) in reversed(there.items()):
             if obj["kind"] != "Namespace":
-                server.delete(path)
+                server.delete(path, cluster)
     assert not server.faults, "\n" + "\n".join(dict.fromkeys(server.faults))
     assert server.warned == set(WARNED), "a warning that never comes needs no reason"
     assert {str(kind) for kind in producible() if server.applied[kind] < FEWEST} == set()
@@ -286,4 +309,4 @@ def test_a_fault_would_be_seen(server: Server) -> None:
     pods = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": []}}
     server._judge("two", pods, Answer(200, {}, {**pods, "spec": {"containers": [{"name": "b"}]}}))
     assert server.faults == ["two: Pod a: .spec.containers: [] became [{'name': 'b'}]"]
-    server.delete("/api/v1/namespaces/ns/services/a")
+    server.delete("/api/v1/namespaces/ns/services/a", "")
