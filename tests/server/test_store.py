@@ -11,7 +11,9 @@ import pytest
 import pytest_asyncio
 
 from modelplane.errors import ModelplaneError
+from modelplane.server import store as module
 from modelplane.server.store import (
+    FORGET,
     LOG_EVENTS,
     Change,
     Compacted,
@@ -176,3 +178,80 @@ async def test_a_batch_that_the_disk_refuses_leaves_nothing_and_the_next_one_is_
     monkeypatch.undo()
     assert [entry.key.name for entry in store.scan("things")] == ["kept"]
     assert (await store.create(key("x"), BODY)).revision == 2
+
+
+async def test_what_is_superseded_leaves_the_disk_and_nothing_deleted_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOG_EVENTS", 8)
+    store = Store.open(tmp_path)
+    kept = await store.create(key("kept"), BODY)
+    gone = await store.create(key("gone"), BODY)
+    gone = await store.update(key("gone"), BODY, gone.revision)
+    await store.delete(key("gone"), BODY, gone.revision)
+    changing = await store.create(key("changing"), BODY)
+    for _ in range(FORGET + 20):
+        changing = await store.update(key("changing"), BODY, changing.revision)
+    await store.close()
+    with sqlite3.connect(tmp_path / "store.db") as database:
+        revisions = [revision for (revision,) in database.execute("SELECT revision FROM changes ORDER BY revision")]
+    assert revisions[:2] == [kept.revision, revisions[-1] - len(revisions) + 2]
+    assert len(revisions) < 40
+    again = Store.open(tmp_path)
+    try:
+        found = [(entry.key.name, entry.revision) for entry in again.scan("things")]
+        assert found == [("changing", changing.revision), ("kept", kept.revision)]
+        assert again.revision == changing.revision
+        with pytest.raises(Compacted):
+            again.subscribe("things", since=kept.revision)
+        assert again.subscribe("things", since=changing.revision - 1).take()[0].entry.revision == changing.revision
+    finally:
+        await again.close()
+
+
+async def test_a_log_whose_start_is_gone_does_not_claim_changes_from_before_it(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    entry = await store.create(key("first"), BODY)
+    entry = await store.create(key("x"), BODY)
+    for _ in range(4):
+        entry = await store.update(key("x"), BODY, entry.revision)
+    await store.close()
+    with sqlite3.connect(tmp_path / "store.db") as database:
+        database.execute("DELETE FROM changes WHERE revision IN (2, 3)")  # as the store does with what is superseded
+    again = Store.open(tmp_path)
+    try:
+        with pytest.raises(Compacted):
+            again.subscribe("things", since=2)
+        assert [event.entry.revision for event in again.subscribe("things", since=3).take()] == [4, 5, 6]
+        assert [entry.key.name for entry in again.scan("things")] == ["first", "x"]
+    finally:
+        await again.close()
+
+
+async def test_a_store_with_its_objects_beside_the_log_is_taken_over(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "store.db") as database:
+        database.executescript(
+            """
+            CREATE TABLE objects (resource TEXT, namespace TEXT, name TEXT, revision INTEGER, body BLOB,
+              PRIMARY KEY (resource, namespace, name)) WITHOUT ROWID;
+            CREATE TABLE changes (revision INTEGER PRIMARY KEY, resource TEXT NOT NULL, namespace TEXT NOT NULL,
+              name TEXT NOT NULL, change INTEGER NOT NULL, body BLOB NOT NULL);
+            CREATE TRIGGER kept AFTER INSERT ON changes WHEN NEW.change <> 2 BEGIN
+              INSERT OR REPLACE INTO objects VALUES (NEW.resource, NEW.namespace, NEW.name, NEW.revision, NEW.body);
+            END;
+            INSERT INTO changes VALUES (7, 'things', 'a', 'old', 0, '{"revision":"7"}');
+            INSERT INTO changes VALUES (20, 'things', 'a', 'gone', 0, 'x'), (21, 'things', 'a', 'gone', 2, 'x');
+            INSERT INTO changes VALUES (22, 'things', 'a', 'new', 0, '{"revision":"22"}');
+            DELETE FROM objects WHERE name = 'gone';
+            DELETE FROM changes WHERE revision = 7;
+            """
+        )
+    for _ in range(2):
+        store = Store.open(tmp_path)
+        try:
+            assert [(entry.key.name, entry.revision) for entry in store.scan("things")] == [("new", 22), ("old", 7)]
+            assert [event.change for event in store.subscribe("things", since=19).take()] == [
+                Change.ADDED, Change.DELETED, Change.ADDED,
+            ]  # fmt: skip
+        finally:
+            await store.close()

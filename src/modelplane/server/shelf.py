@@ -31,9 +31,11 @@ class Shelf:
             folder = self._folders[entry.key.namespace] = _Folder()
         return folder.put(entry)
 
-    def take(self, key: Key) -> Entry:
-        """Remove an entry. Raises KeyError."""
-        folder = self._folders[key.namespace]
+    def take(self, key: Key) -> Entry | None:
+        """Remove an entry; it is given back if it was there."""
+        folder = self._folders.get(key.namespace)
+        if folder is None:
+            return None
         gone = folder.take(key.name)
         if not folder.entries:
             del self._folders[key.namespace]
@@ -66,8 +68,8 @@ class _Folder:
             self._added.append(name)
         return previous
 
-    def take(self, name: str) -> Entry:
-        return self.entries.pop(name)
+    def take(self, name: str) -> Entry | None:
+        return self.entries.pop(name, None)
 
     def listed(self) -> list[Entry]:
         entries = self.entries

@@ -1,11 +1,11 @@
 """A revisioned key-value store over SQLite: what an acknowledged write means, in one file.
 
-One writer thread owns the database and decides every compare-and-swap; it drains its queue into one transaction
-(group commit) and answers only after its commit with ``synchronous=FULL``, so an acknowledged write is on disk. The transaction is
-a single INSERT into the log of changes, and triggers do the rest: SQLite works and waits for the disk without Python's lock, while
-the event loop prepares the next batch. Reads come from memory and are made of bytes that nobody changes; memory follows the commits
-in revision order. The bounded log lets a watch resume, also after a restart, and lets a list page read a past revision. The store
-knows nothing of Kubernetes: a resource is a string, a body is bytes, and the writer splices the revision in where the caller asks.
+The event loop decides every compare-and-swap and hands all writes that wait to the writer thread, as one INSERT into the log of
+changes (group commit). Nobody is answered before its commit with ``synchronous=FULL``, so an acknowledged write is on disk; the
+thread needs Python's lock only to begin and to end, while the loop prepares the next batch. A change is stored once: an object is
+the last change of its key, and what is superseded goes when the log is done with it. Reads come from memory and are made of bytes
+that nobody changes. The bounded log lets a watch resume, also after a restart, and lets a list page read a past revision. The
+store knows nothing of Kubernetes: a resource is a string, a body is bytes, and the revision is spliced in where the caller asks.
 """
 
 from __future__ import annotations
@@ -33,23 +33,24 @@ BATCH: Final = 256
 LOG_EVENTS: Final = 4096
 LOG_BYTES: Final = 8 << 20
 SUBSCRIPTION_BACKLOG: Final = 10_000
-SCHEMA: Final = f"""
-CREATE TABLE IF NOT EXISTS objects (
-  resource TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL, revision INTEGER NOT NULL, body BLOB NOT NULL,
-  PRIMARY KEY (resource, namespace, name)) WITHOUT ROWID;
+FORGET: Final = 256
+"""How many superseded changes leave the disk at a time."""
+SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS changes (
   revision INTEGER PRIMARY KEY, resource TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
   change INTEGER NOT NULL, body BLOB NOT NULL);
-CREATE TRIGGER IF NOT EXISTS kept AFTER INSERT ON changes WHEN NEW.change <> 2 BEGIN
-  INSERT OR REPLACE INTO objects VALUES (NEW.resource, NEW.namespace, NEW.name, NEW.revision, NEW.body);
-END;
-CREATE TRIGGER IF NOT EXISTS gone AFTER INSERT ON changes WHEN NEW.change = 2 BEGIN
-  DELETE FROM objects WHERE resource = NEW.resource AND namespace = NEW.namespace AND name = NEW.name;
-END;
-CREATE TRIGGER IF NOT EXISTS forgotten AFTER INSERT ON changes WHEN NEW.revision % 512 = 0 BEGIN
-  DELETE FROM changes WHERE revision <= NEW.revision - {LOG_EVENTS};
-END;
 """
+EARLIER: Final = """
+BEGIN;
+INSERT OR IGNORE INTO changes (resource, namespace, name, revision, change, body)
+  SELECT resource, namespace, name, revision, 1, body FROM objects;
+DROP TRIGGER IF EXISTS kept;
+DROP TRIGGER IF EXISTS gone;
+DROP TRIGGER IF EXISTS forgotten;
+DROP TABLE objects;
+COMMIT;
+"""
+"""Takes over a store whose objects were beside the log."""
 PRAGMAS: Final = (
     "journal_mode=WAL",
     "synchronous=FULL",
@@ -66,7 +67,8 @@ def _insertion(rows: int) -> str:
     return f"INSERT INTO changes SELECT * FROM (VALUES {values}) WHERE column1 IS NOT NULL"
 
 
-_INSERTIONS: Final = {rows: _insertion(rows) for rows in (1, 4, 16, 64, BATCH)}
+_INSERTIONS: Final = {rows: _insertion(rows) for rows in (1, 4, 16, 32, 64, 128, BATCH)}
+_FORGETTING: Final = f"DELETE FROM changes WHERE revision IN ({', '.join('?' * FORGET)})"
 _NO_ROW: Final = (None,) * 6
 
 
@@ -96,6 +98,14 @@ class _Write(NamedTuple):
     draft: Draft
     expected: int
     done: asyncio.Future[Entry]
+
+
+class _Batch(NamedTuple):
+    """Writes that are committed together, with what becomes of each; ``statement`` is empty when none is to be stored."""
+
+    outcomes: list[tuple[_Write, Entry | ModelplaneError]]
+    statement: str
+    rows: list[object]
 
 
 class Subscription:
@@ -174,12 +184,16 @@ class Store:
         self._log: deque[Event] = deque()
         self._log_bytes = 0
         self._floor = 0
+        self._superseded: list[int] = []
+        """Revisions that the log is done with and no object has: they may leave the disk."""
         self.revision = 0
         try:
             self._database = sqlite3.connect(directory / "store.db", isolation_level=None, check_same_thread=False)
             for pragma in PRAGMAS:
                 self._database.execute(f"PRAGMA {pragma}")
             self._database.executescript(SCHEMA)
+            if self._database.execute("SELECT 1 FROM sqlite_schema WHERE name = 'objects'").fetchone():
+                self._database.executescript(EARLIER)
             self._load()
         except (sqlite3.Error, TypeError, ValueError) as error:
             self._lock.close()
@@ -188,9 +202,11 @@ class Store:
                 "else stop here and put back a copy of store.db, store.db-wal and store.db-shm, or move the three away to "
                 "start with nothing"
             ) from error
-        self._heads = {e.key: e.revision for shelf in self._shelves.values() for e in shelf.all()}
-        self._next = self.revision + 1
-        self._queue: queue.SimpleQueue[_Write | None] = queue.SimpleQueue()
+        self._waiting: list[_Write] = []
+        self._idle = asyncio.Event()
+        """Set while nothing waits and nothing is on its way to the disk."""
+        self._idle.set()
+        self._batches: queue.SimpleQueue[_Batch | None] = queue.SimpleQueue()
         self._writer = threading.Thread(target=self._write_forever, name="store-writer", daemon=True)
         self._writer.start()
 
@@ -201,23 +217,14 @@ class Store:
         return cls(directory)
 
     def _load(self) -> None:
-        for resource, namespace, name, revision, body in self._database.execute(
-            "SELECT resource, namespace, name, revision, body FROM objects"
-        ):
-            key = Key(resource, namespace, name)
-            self._shelf(resource).put(Entry(key, body, revision))
-        ((oldest, newest),) = self._database.execute("SELECT min(revision), max(revision) FROM changes")
-        self.revision = newest or 0
-        self._floor = (oldest or 1) - 1
-        last: dict[Key, Entry] = {}
+        """Go through all that is kept, in order. Revisions follow each other as far back as the log reaches without a gap."""
         for revision, resource, namespace, name, change, body in self._database.execute(
             "SELECT revision, resource, namespace, name, change, body FROM changes ORDER BY revision"
         ):
-            key = Key(resource, namespace, name)
-            live = self._shelf(resource).get(key)
-            entry = live if live is not None and live.revision == revision else Entry(key, body, revision)
-            self._remember(Event(Change(change), entry, last.get(key)))
-            last[key] = entry
+            if revision != self.revision + 1:
+                self._forget(0)
+                self._floor = revision - 1
+            self._keep(Change(change), Entry(Key(resource, namespace, name), body, revision))
 
     def _shelf(self, resource: str) -> Shelf:
         shelf = self._shelves.get(resource)
@@ -310,81 +317,87 @@ class Store:
 
     def _submit(self, change: Change, key: Key, draft: Draft, expected: int) -> asyncio.Future[Entry]:
         done: asyncio.Future[Entry] = self._loop.create_future()
-        self._queue.put(_Write(change, key, draft, expected, done))
+        self._waiting.append(_Write(change, key, draft, expected, done))
+        if self._idle.is_set():  # else they go when what is on its way is on disk
+            self._idle.clear()
+            self._loop.call_soon(self._begin)
         return done
 
     async def close(self) -> None:
         """Finish what is queued, then let go of the files."""
-        self._queue.put(None)
+        await self._idle.wait()
+        self._batches.put(None)
         await asyncio.to_thread(self._writer.join)
         self._database.close()
         self._lock.close()
 
-    def _write_forever(self) -> None:
-        stopping = False
-        while not stopping:
-            batch: list[_Write] = []
-            item = self._queue.get()
-            while True:
-                if item is None:
-                    stopping = True
-                    break
-                batch.append(item)
-                if len(batch) >= BATCH:
-                    break
-                try:
-                    item = self._queue.get_nowait()
-                except queue.Empty:
-                    break
-            if batch:
-                self._commit(batch)
-
-    def _commit(self, batch: list[_Write]) -> None:
-        outcomes: list[tuple[_Write, Entry | ModelplaneError]] = []
-        undo: list[tuple[Key, int | None]] = []
-        rows: list[object] = []
-        first = self._next
+    def _begin(self) -> None:
+        """Send what waits to the disk. Nothing else is on its way then, so that memory tells the revision of every key."""
+        writes, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
         try:
-            for write in batch:
-                head = self._heads.get(write.key)
-                if write.change is Change.ADDED and head is not None:
-                    outcomes.append((write, KeyExists(f"{write.key.name} exists")))
-                elif write.change is not Change.ADDED and head != write.expected:
-                    outcomes.append((write, StaleRevision(f"{write.key.name} is not at revision {write.expected}")))
-                else:
-                    undo.append((write.key, head))
-                    entry = self._decided(write)
-                    rows += (entry.revision, *entry.key, int(write.change), entry.body)
-                    outcomes.append((write, entry))
-            if undo:
-                size = next(size for size in _INSERTIONS if size >= len(undo))
-                rows += _NO_ROW * (size - len(undo))
-                self._database.execute(_INSERTIONS[size], rows)
-        except Exception as error:  # whatever it is, the writer lives on and nobody waits in vain
-            for key, head in reversed(undo):
-                if head is None:
-                    self._heads.pop(key, None)
-                else:
-                    self._heads[key] = head
-            self._next = first
-            failure = ModelplaneError(f"the store could not write: {error}; is the disk full?")
-            outcomes = [(write, failure) for write in batch]
-        self._loop.call_soon_threadsafe(self._committed, outcomes)
+            batch = self._decided(writes)
+        except Exception as error:  # whatever it is, nobody waits in vain
+            batch = _refused(writes, error)
+        self._batches.put(batch)
 
-    def _decided(self, write: _Write) -> Entry:
-        """What a write leaves, at the next revision."""
-        revision = self._next
-        self._next += 1
-        if write.change is Change.DELETED:
-            del self._heads[write.key]
+    def _decided(self, writes: list[_Write]) -> _Batch:
+        outcomes: list[tuple[_Write, Entry | ModelplaneError]] = []
+        heads: dict[Key, int] = {}
+        """The revisions of the keys that were written in this batch; zero for one that is gone."""
+        rows: list[object] = []
+        revision = self.revision
+        for write in writes:
+            change, key, draft, expected, _ = write
+            head = heads.get(key)
+            if head is None:
+                known = self.get(key)
+                head = 0 if known is None else known.revision
+            if change is Change.ADDED and head:
+                outcomes.append((write, KeyExists(f"{key.name} exists")))
+            elif change is not Change.ADDED and head != expected:
+                outcomes.append((write, StaleRevision(f"{key.name} is not at revision {expected}")))
+            else:
+                revision += 1
+                heads[key] = 0 if change is Change.DELETED else revision
+                entry = Entry(key, b"%b%d%b" % (draft.head, revision, draft.tail), revision)
+                rows += (revision, *key, int(change), entry.body)
+                outcomes.append((write, entry))
+        count = revision - self.revision
+        if not count:
+            return _Batch(outcomes, "", rows)
+        size = next(size for size in _INSERTIONS if size >= count)
+        rows += _NO_ROW * (size - count)
+        return _Batch(outcomes, _INSERTIONS[size], rows)
+
+    def _write_forever(self) -> None:
+        while (batch := self._batches.get()) is not None:
+            try:
+                if batch.statement:
+                    self._database.execute(batch.statement, batch.rows)
+            except Exception as error:  # whatever it is, the writer lives on
+                batch = _refused([write for write, _ in batch.outcomes], error)
+            self._loop.call_soon_threadsafe(self._committed, batch)
+            if len(self._superseded) >= FORGET:
+                self._tidy()
+
+    def _tidy(self) -> None:
+        """Take superseded changes off the disk, the oldest first: else what was deleted could be there again."""
+        try:
+            self._database.execute(_FORGETTING, self._superseded[:FORGET])
+        except sqlite3.Error as error:
+            LOG.warning("superseded changes stay on the disk for now: %s", error)
         else:
-            self._heads[write.key] = revision
-        return Entry(write.key, b"%b%d%b" % (write.draft.head, revision, write.draft.tail), revision)
+            del self._superseded[:FORGET]
 
-    def _committed(self, outcomes: list[tuple[_Write, Entry | ModelplaneError]]) -> None:
-        for write, outcome in outcomes:
+    def _committed(self, batch: _Batch) -> None:
+        for write, outcome in batch.outcomes:
             if isinstance(outcome, Entry):
                 self._publish(write.change, outcome)
+        if self._waiting:
+            self._begin()
+        else:
+            self._idle.set()
+        for write, outcome in batch.outcomes:
             if write.done.done():  # the caller went away
                 continue
             if isinstance(outcome, Entry):
@@ -393,11 +406,7 @@ class Store:
                 write.done.set_exception(outcome)
 
     def _publish(self, change: Change, entry: Entry) -> None:
-        shelf = self._shelf(entry.key.resource)
-        previous = shelf.take(entry.key) if change is Change.DELETED else shelf.put(entry)
-        self.revision = entry.revision
-        event = Event(change, entry, previous)
-        self._remember(event)
+        event = self._keep(change, entry)
         for heard in self._listeners.get(entry.key.resource, ()):
             try:
                 heard(event)
@@ -406,11 +415,31 @@ class Store:
         for subscription in self._subscriptions.get(entry.key.resource, ()):
             subscription.publish(event)
 
-    def _remember(self, event: Event) -> None:
+    def _keep(self, change: Change, entry: Entry) -> Event:
+        """Take a change that is on disk into memory."""
+        shelf = self._shelf(entry.key.resource)
+        previous = shelf.take(entry.key) if change is Change.DELETED else shelf.put(entry)
+        self.revision = entry.revision
+        event = Event(change, entry, previous)
         self._log.append(event)
-        self._log_bytes += len(event.entry.body)
-        while len(self._log) > LOG_EVENTS or (self._log_bytes > LOG_BYTES and len(self._log) > 1):
-            dropped = self._log.popleft()
-            self._log_bytes -= len(dropped.entry.body)
-            self._floor = max(self._floor, dropped.entry.revision)
+        self._log_bytes += len(entry.body)
+        if previous is not None and previous.revision <= self._floor:
+            self._superseded.append(previous.revision)
+        if len(self._log) > LOG_EVENTS or self._log_bytes > LOG_BYTES:
+            self._forget(1)
+        return event
+
+    def _forget(self, least: int) -> None:
+        """Shorten the log to its limits, or to ``least`` changes when that is none."""
         # The oldest event needs no earlier body: nobody can read at a revision before it.
+        while len(self._log) > least and (not least or len(self._log) > LOG_EVENTS or self._log_bytes > LOG_BYTES):
+            dropped = self._log.popleft().entry
+            self._log_bytes -= len(dropped.body)
+            self._floor = max(self._floor, dropped.revision)
+            if self.get(dropped.key) is not dropped:
+                self._superseded.append(dropped.revision)
+
+
+def _refused(writes: list[_Write], error: Exception) -> _Batch:
+    failure = ModelplaneError(f"the store could not write: {error}; is the disk full?")
+    return _Batch([(write, failure) for write in writes], "", [])
