@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 
 import modelplane.plan
+from modelplane.api.meta import Key
 from modelplane.plan import Cluster, Code, Departure, Fleet, Verdict, plan
 from modelplane.plan.fleet import Picture
+from modelplane.plan.names import TAKEN, replica_name
 from modelplane.plan.quantity import Quantity, QuantityError, parse_quantity
 from modelplane.plan.remedies import smallest_change
 from modelplane.plan.semver import SemverError, parse_semver
 from modelplane.plan.verdicts import LONGEST, digest, notice
-from tests.plan.words import GPU, ask, cluster, fleet, gang, gpu, memory, places, pool, replica, standalone, want
+from tests.plan.words import GPU, MODEL, ask, cluster, fleet, gang, gpu, memory, places, pool, replica, standalone, want
 
 
 def test_a_name_that_the_planner_does_not_have_is_an_attribute_error() -> None:
@@ -23,6 +25,22 @@ def test_an_engine_that_finds_no_room_is_not_tried_again_in_another_order_of_the
     three = [standalone(name=name) for name in "xyz"]
     assert places(plan(fleet(cluster("a", pool("p", 1), pool("q", 1))), want(1, *three))) == []
     assert places(plan(fleet(cluster("a", pool("p", 1), pool("q", 2))), want(1, *three))) == ["a/0"]
+
+
+def test_every_engine_of_a_replica_takes_its_nodes() -> None:
+    two = [standalone(name=name) for name in "xy"]
+    assert places(plan(fleet(cluster("a", pool("p", 3))), want(2, *two))) == ["a/0"], "two nodes of three"
+    assert places(plan(fleet(cluster("a", pool("p", 4))), want(2, *two))) == ["a/0", "a/1"]
+
+
+def test_a_second_name_tells_clusters_and_indexes_apart_as_well() -> None:
+    usual = [replica_name(MODEL.name, home, index) for home, index in (("a", 0), ("a", 1), ("b", 0))]
+    others = [replica("a/9", name=name, of=Key(MODEL.namespace, "other")) for name in usual]
+    found = plan(fleet(cluster("a", pool("default", 5)), cluster("b", pool("default", 1)), *others), want(3))
+    assert [one.name for one in found.placements] == [
+        replica_name(MODEL.name, home, index, digits=TAKEN) for home, index in (("a", 0), ("a", 1), ("b", 0))
+    ]
+    assert len({*usual, *(one.name for one in found.placements)}) == 6
 
 
 def test_a_promise_that_nobody_has_seen_goes_when_it_is_off() -> None:

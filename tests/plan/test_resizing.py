@@ -354,6 +354,24 @@ def test_the_figures_of_a_held_one_say_that_its_own_nodes_count_as_free() -> Non
     ]
 
 
+def test_the_figures_of_each_held_one_name_the_one_of_their_own_cluster() -> None:
+    two, others = want(2, *FOUR.engines), (replica(place, stamped(), of=OTHER) for place in ("a/0", "b/0"))
+    clusters = (cluster(name, pool("default", 4)) for name in "ab")
+    found = plan(fleet(*clusters, *others, pair("a/0"), pair("b/0")), two)
+    assert [(one.cluster, one.state) for one in found.placements] == [("a", State.HELD), ("b", State.HELD)]
+    for held, verdict in zip(found.placements, found.verdicts, strict=True):
+        assert verdict.cluster == held.cluster
+        assert verdict.message.endswith(f"; what {held.name} has counts as free")
+
+
+def test_what_grows_finds_the_nodes_of_every_engine_taken_that_was_placed_before_it() -> None:
+    engines = standalone(name="x"), standalone(name="y", copies=2)
+    there = replica("a/0", stamped("x"), stamped("y"), ready=True, constraints=want(1, *engines).constraints())
+    for nodes, state in ((5, "Held"), (6, "Retained")):
+        found = settled(fleet(cluster("a", pool("default", nodes)), there), want(2, *engines))
+        assert [str(one.state) for one in found.placements] == [state, "Placed"], f"three nodes each, of {nodes}"
+
+
 def test_a_held_one_on_a_tainted_cluster_needs_room_alone() -> None:
     world = fleet(
         cluster("a", pool("default", 2), taints=tainted("k=v:NoSchedule")),

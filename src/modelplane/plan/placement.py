@@ -210,8 +210,8 @@ class _Planning:
     def settle(self, cluster: Cluster) -> bool:
         """Place one replica on the cluster, in the slot of one that leaves it where there is such."""
         beside = [one for one in self.leaving if one.replica.cluster == cluster.name] if self.leaving else []
-        # In an order that does not depend on why each leaves, and a slot that was promised first: placing again changes nothing.
-        beside.sort(key=lambda one: (not one.replica.growing, one.replica.index))
+        # In an order that does not depend on why each leaves, which changes while the plan is carried out.
+        beside.sort(key=lambda one: one.replica.index)
         if beside:
             # What only became larger serves on: its room is no one else's before it is replaced.
             others = [one for one in beside[1:] if one.reason is not Departure.OUTGROWN or not one.replica.ready]
