@@ -11,8 +11,8 @@ import statistics
 import time
 
 from tests.kube.fake_api import FakeApi
-from tests.rehearse.reconciler import Running, running, stored
-from tests.rehearse.words import deployment, inference_cluster, replica
+from tests.rehearse.reconciler import Running, running, store_fleet
+from tests.rehearse.words import inference_cluster
 
 from modelplane.api.meta import Key
 
@@ -22,10 +22,7 @@ CLUSTERS, DEPLOYMENTS, CHANGES = 1_000, 2_000, 20
 async def measure() -> tuple[float, float, float]:
     """Median and largest milliseconds of a change, and deployments that are planned again for one."""
     async with FakeApi() as api:
-        stored(api, [inference_cluster(f"c{number:04}") for number in range(CLUSTERS)])
-        asking = [deployment(f"d{number:04}") for number in range(DEPLOYMENTS)]
-        stored(api, asking)
-        stored(api, [replica(one, f"c{at % CLUSTERS:04}") for at, one in enumerate(asking)])
+        store_fleet(api, CLUSTERS, DEPLOYMENTS)
         async with running(api) as plane:
             await plane.settled(lambda: len(plane.plans) == DEPLOYMENTS, limit=600)
             changes = [await _change(plane, number) for number in range(CHANGES)]

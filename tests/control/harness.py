@@ -25,6 +25,16 @@ from tests.kube.fake_api import FakeApi
 TOY = GVK("toys.example.com", "v1", "Toy")
 CONFIG_MAP = GVK("", "v1", "ConfigMap")
 CLUSTER = GVK("modelplane.ai", "v1alpha1", "InferenceCluster")
+CHART = Chart(
+    key="chart",
+    repository="https://charts.example.com",
+    name="operator",
+    version="v1.2.3",
+    release="mp-operator",
+    namespace="operator-system",
+    values={},
+    target="east",
+)
 UID = "11111111-2222-3333-4444-555555555555"
 
 

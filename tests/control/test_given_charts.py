@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+import msgspec
 import pytest
 
 from modelplane.api.cloud import Source
@@ -13,19 +14,10 @@ from modelplane.compose.contract import Chart, Composition, World
 from modelplane.compose.inference_gateway import _charts as front_door
 from modelplane.compose.stack.components import charts
 from modelplane.control.charts import command
-from tests.control.harness import TOY, Toys, plane, toy, until
+from tests.control.harness import CHART, TOY, Toys, plane, toy, until
 from tests.kube.fake_api import FakeApi
 
-CHART = Chart(
-    key="chart",
-    repository="https://charts.example.com",
-    name="operator",
-    version="v1.2.3",
-    release="mp-operator",
-    namespace="operator-system",
-    values={"pools": [{"name": "it's"}]},
-    target="east",
-)
+RELEASE = msgspec.structs.replace(CHART, values={"pools": [{"name": "it's"}]})
 
 
 def revision(number: int, status: str) -> Object:
@@ -48,7 +40,7 @@ async def test_a_release_that_a_person_installed_counts_and_stays_when_its_paren
     api: FakeApi, remote: FakeApi, toys: Toys
 ) -> None:
     def compose(xr: Object, world: World) -> Composition:
-        return Composition(children=[CHART])
+        return Composition(children=[RELEASE])
 
     toys.override = compose
     async with plane(toys, api, remote, given_charts=True) as running:
@@ -57,7 +49,7 @@ async def test_a_release_that_a_person_installed_counts_and_stays_when_its_paren
         assert running.says("Ready", "False")
         await until(lambda: any(event["reason"] == "ChartMissing" for event in api.all("Event")))
         [event] = [event for event in api.all("Event") if event["reason"] == "ChartMissing"]
-        assert event["message"] == f"run on east: {command(CHART)}"
+        assert event["message"] == f"run on east: {command(RELEASE)}"
         await remote.put(revision(1, "failed"))
         await running.settled()
         assert running.says("Ready", "False"), "a release that failed is none"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from modelplane.api.meta import Object
-from modelplane.compose.contract import Chart, Child, Composition, Read, Unavailable, World
+from modelplane.compose.contract import Child, Composition, Read, Unavailable, World
 from modelplane.control.charts import RELEASE, decode
 from modelplane.control.ownership import CHILD, CONTROL_PLANE, OWNER
 from modelplane.control.passes import FINALIZER
 from tests.control.harness import (
+    CHART,
     UID,
     Toys,
     config_map,
@@ -373,16 +375,7 @@ async def test_a_chart_becomes_what_helm_would_list_and_says_that_it_is_simulate
     api: FakeApi, remote: FakeApi, toys: Toys
 ) -> None:
     def compose(xr: Object, world: World) -> Composition:
-        release = Chart(
-            key="chart",
-            repository="https://charts.example.com",
-            name="operator",
-            version="v1.2.3",
-            release="mp-operator",
-            namespace="operator-system",
-            values={"replicas": xr["spec"]["replicas"]},
-            target="east",
-        )
+        release = msgspec.structs.replace(CHART, values={"replicas": xr["spec"]["replicas"]})
         return Composition(children=[release])
 
     def releases() -> list[Object]:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.kube import Client
+from modelplane.kube import Client, Kubeconfig
+from modelplane.server.testing import start_server
 
 from .cluster_process import ClusterProcess
 
@@ -47,3 +48,14 @@ async def namespace(client: Client) -> AsyncIterator[str]:
     await client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     yield name
     await client.request("DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture
+async def server_alone(tmp_path: Path) -> AsyncIterator[Client]:
+    """The client of an API server that nothing else uses."""
+    server = start_server(tmp_path, "--no-install-crds")
+    try:
+        async with Client(Kubeconfig.load(server.kubeconfig)) as found:
+            yield found
+    finally:
+        server.stop()

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from modelplane.api.meta import GVK, Object, Resource
 from modelplane.errors import NotFound
-from modelplane.kube import Client, Kubeconfig
+from modelplane.kube import Client
 from modelplane.kube.resources import known
 from modelplane.local.caches import Caches
 from modelplane.local.controllers.garbage import GarbageCollector
 from modelplane.local.kinds import CONFIG_MAP, NAMESPACE
-from modelplane.server.testing import start_server
 
 NOBODY = "11111111-1111-4111-8111-111111111111"
 CRD = known("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
@@ -24,13 +22,8 @@ THING = Resource(GVK("example.com", "v1", "Thing"), "things", True)
 
 
 @pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[Client]:
-    server = start_server(tmp_path, "--no-install-crds")
-    try:
-        async with Client(Kubeconfig.load(server.kubeconfig)) as found:
-            yield found
-    finally:
-        server.stop()
+async def client(server_alone: Client) -> Client:
+    return server_alone
 
 
 @pytest.fixture

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from modelplane.api.meta import Object
 from modelplane.errors import NotFound
-from modelplane.kube import Client, Kubeconfig
+from modelplane.kube import Client
 from modelplane.local import clock
 from modelplane.local.caches import Caches
 from modelplane.local.controllers.lifecycle import LEASES, NodeLifecycle, evict_after, wanted_taints
 from modelplane.local.kinds import LEASE, NODE, POD
-from modelplane.server.testing import start_server
 
 from .objects import pod
 
@@ -61,13 +58,8 @@ def test_taints_follow_the_ready_condition_and_the_cordon_and_leave_others_alone
 
 
 @pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[Client]:
-    server = start_server(tmp_path, "--no-install-crds")
-    try:
-        async with Client(Kubeconfig.load(server.kubeconfig)) as found:
-            yield found
-    finally:
-        server.stop()
+async def client(server_alone: Client) -> Client:
+    return server_alone
 
 
 async def test_a_silent_node_is_tainted_its_pods_evicted_and_forgiven_when_it_speaks(

@@ -19,6 +19,7 @@ from modelplane.control.queue import Rank
 from modelplane.control.reconcile import Reconciler
 from modelplane.plan import Fleet, PlacementRequest, Plan, plan
 from tests.kube.fake_api import FakeApi
+from tests.rehearse import words
 
 KINDS = (inference_cluster.KIND, model_deployment.KIND, model_replica.KIND)
 
@@ -94,3 +95,11 @@ def stored(api: FakeApi, objects: list[Object]) -> None:
             obj["metadata"]["name"],
         )
         api.objects[key] = obj
+
+
+def store_fleet(api: FakeApi, clusters: int, deployments: int) -> None:
+    """A full fleet: each deployment has its one replica, around the clusters in turn."""
+    stored(api, [words.inference_cluster(f"c{number:04}") for number in range(clusters)])
+    asking = [words.deployment(f"d{number:04}") for number in range(deployments)]
+    stored(api, asking)
+    stored(api, [words.replica(one, f"c{at % clusters:04}") for at, one in enumerate(asking)])

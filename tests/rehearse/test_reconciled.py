@@ -10,8 +10,8 @@ import pytest
 
 from modelplane.api.meta import Key, Object
 from tests.kube.fake_api import FakeApi
-from tests.rehearse.reconciler import Running, running, stored
-from tests.rehearse.words import deployment, inference_cluster, replica
+from tests.rehearse.reconciler import Running, running, store_fleet
+from tests.rehearse.words import deployment, inference_cluster
 
 INTERLEAVINGS = 200
 
@@ -117,10 +117,7 @@ CLUSTERS, DEPLOYMENTS, UNMET = 1000, 2000, 3
 @pytest.mark.timeout(300)
 async def test_a_change_of_one_cluster_replans_only_the_deployments_that_it_can_affect() -> None:
     async with FakeApi() as api:
-        stored(api, [inference_cluster(f"c{number:04}") for number in range(CLUSTERS)])
-        asking = [deployment(f"d{number:04}") for number in range(DEPLOYMENTS)]
-        stored(api, asking)
-        stored(api, [replica(one, f"c{at % CLUSTERS:04}") for at, one in enumerate(asking)])
+        store_fleet(api, CLUSTERS, DEPLOYMENTS)
         async with running(api) as plane:
             await plane.settled(lambda: len(plane.plans) == DEPLOYMENTS, limit=250)
             # The fleet is full. Three wait: two for any cluster, one for a label that no cluster has.
