@@ -13,13 +13,14 @@ from typing import Final
 from modelplane.api.meta import Object
 from modelplane.errors import ApplyConflict, BadBody
 from modelplane.server.equality import same
+from modelplane.server.fieldmanager import claims
 from modelplane.server.fieldmanager import managed as entries
+from modelplane.server.fieldmanager.claims import NEVER_MANAGED
 from modelplane.server.fieldmanager.fieldset import FieldSet, Path, readable
 from modelplane.server.fieldmanager.managed import APPLY, UPDATE, Managed, Managers, Owner
 from modelplane.server.fieldmanager.typed import (
     Comparison,
     compare,
-    field_set,
     merge,
     remove,
     undeclared,
@@ -31,35 +32,11 @@ from modelplane.server.schema.node import Node
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _KUBECTL: Final = "kubectl"
 _BEFORE: Final = "before-first-apply"
-_META: Final = "f:metadata"
 _NEVER_MANAGED: Final = FieldSet.of(
-    ("f:apiVersion",), ("f:kind",), (_META,),
-    *((_META, f"f:{name}") for name in (
-        "name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields",
-        "resourceVersion",
-    )),
+    ("f:apiVersion",), ("f:kind",), ("f:metadata",), *(("f:metadata", f"f:{name}") for name in NEVER_MANAGED)
 )  # fmt: skip
-_TEMPLATE: Final[Object] = {"metadata": {}, "spec": {"containers": None}}
-_STRUCTS: Final[dict[str, Object]] = {
-    "CronJob": {"spec": {"jobTemplate": {"metadata": {}, "spec": {"template": _TEMPLATE}}}},
-    "DaemonSet": {"spec": {"template": _TEMPLATE, "updateStrategy": {}}},
-    "Deployment": {"spec": {"template": _TEMPLATE, "strategy": {}}},
-    "Event": {"involvedObject": {}, "source": {}},
-    "HorizontalPodAutoscaler": {"spec": {"scaleTargetRef": {}}},
-    "Job": {"spec": {"template": _TEMPLATE}},
-    "NetworkPolicy": {"spec": {"podSelector": {}}},
-    "PersistentVolumeClaim": {"spec": {"resources": {}}},
-    "Pod": {"spec": {"containers": None}},
-    "PodTemplate": {"template": _TEMPLATE},
-    "ReplicaSet": {"spec": {"template": _TEMPLATE}},
-    "ResourceSlice": {"spec": {"pool": {}}},
-    "ResourceClaim": {"spec": {"devices": {}}},
-    "ResourceClaimTemplate": {"spec": {"metadata": {}, "spec": {"devices": {}}}},
-    "Service": {"status": {"loadBalancer": {}}},
-    "StatefulSet": {"spec": {"template": _TEMPLATE, "updateStrategy": {}}},
-}
 _STATUS: Final = FieldSet.of(("f:status",))
-_SPEC: Final = FieldSet.of(("f:spec",), (_META, "f:labels"))
+_SPEC: Final = FieldSet.of(("f:spec",), ("f:metadata", "f:labels"))
 
 
 def apply(
@@ -81,22 +58,40 @@ def apply(
     stored = live if live is not None else {"apiVersion": version, "kind": applied.get("kind")}
     _acceptable(stored, applied, schema.root)
     managers, current = _taken_apart(stored)
-    if not managers:
-        nothing = empty(version, str(applied.get("kind")), schema)
-        _tracked(nothing, current, managers, _BEFORE, version, "", schema, time)
     who = entries.owner(APPLY, manager, version, subresource)
+    if live is None:
+        fields = claims.applied(applied, schema)
+        merged, listed = {**stored, **applied}, [entries.entry(who, fields, version, time)] if fields else []
+    else:
+        merged, listed = _over(current, applied, managers, who, version, schema, time, force)
+    if manager == _KUBECTL and _annotations(merged).get(LAST_APPLIED):
+        merged = _with_annotation(merged, LAST_APPLIED, json.dumps(applied, separators=(",", ":"), ensure_ascii=False))
+    return _with_managers(merged, listed)
+
+
+def _over(
+    current: Object,
+    applied: Object,
+    managers: Managers,
+    who: Owner,
+    version: str,
+    schema: Schema,
+    time: str,
+    force: bool,
+) -> tuple[Object, list[Object]]:
+    """A configuration laid over an object that is there, and who manages what then."""
+    if not managers and (before := FieldSet.decode(claims.created(current, schema))):
+        managers[entries.owner(UPDATE, _BEFORE, version, "")] = Managed(before, version, time)
     try:
         merged, after = _applied(current, applied, dict(managers), who, version, schema, force)
     except ApplyConflict:
-        allowed = _from_last_applied(current, version, schema.root) if manager == _KUBECTL and not force else None
+        allowed = _from_last_applied(current, version, schema.root) if who.manager == _KUBECTL and not force else None
         if allowed is None:
             raise
         merged, after = _applied(current, applied, dict(managers), who, version, schema, force, allowed)
     if not same(current, merged) and who in after:
         after[who] = Managed(after[who].fields, version, time)
-    if manager == _KUBECTL and _annotations(merged).get(LAST_APPLIED):
-        merged = _with_annotation(merged, LAST_APPLIED, json.dumps(applied, separators=(",", ":"), ensure_ascii=False))
-    return _put_together(merged, after)
+    return merged, entries.encode(after)
 
 
 def track_update(
@@ -115,23 +110,22 @@ def track_update(
     """
     version = new.get("apiVersion") or ""
     sent = (new.get("metadata") or {}).get("managedFields")
-    known, before = _taken_apart(old) if old else ({}, empty(version, str(new.get("kind")), schema))
-    _, after = _taken_apart(new)
+    known, before = _taken_apart(old) if old else ({}, {})
     managers = known if subresource else _sent_or_known(sent, known)
-    if not managers and old is not None:
+    who = entries.owner(UPDATE, manager, version, subresource)
+    if old is None and not managers:
+        fields = claims.created(new, schema)
+        return _with_managers(new, [entries.entry(who, fields, version, time)] if fields else [])
+    _, after = _taken_apart(new)
+    if not managers:
         return _put_together(after, {})
-    _tracked(before, after, managers, manager, version, subresource, schema, time)
+    if old is None:
+        comparison = Comparison(added=FieldSet.decode(claims.created(after, schema)))
+    else:
+        comparison = _filtered_comparison(compare(schema.root, before, after), subresource, schema)
+    _tracked(comparison, managers, who, version, time)
     entries.cap(managers)
     return _put_together(after, managers)
-
-
-def empty(version: str, kind: str, schema: Schema) -> Object:
-    """What a created object is compared with. Go's structs of built-in kinds are there before anything is set."""
-    structs: Object = {}
-    if schema.builtin:
-        structs = {name: {} for name in ("metadata", "spec", "status") if name in schema.node.properties}
-        structs |= _STRUCTS.get(kind, {})
-    return {"apiVersion": version, "kind": kind, **structs}
 
 
 def unchanged(old: Object, new: Object) -> bool:
@@ -165,9 +159,13 @@ def _taken_apart(obj: Object) -> tuple[Managers, Object]:
 
 
 def _put_together(obj: Object, managers: Managers) -> Object:
+    return _with_managers(obj, entries.encode(managers))
+
+
+def _with_managers(obj: Object, listed: list[Object]) -> Object:
     metadata = dict(obj.get("metadata") or {})
-    if managers:
-        metadata["managedFields"] = entries.encode(managers)
+    if listed:
+        metadata["managedFields"] = listed
     else:
         metadata.pop("managedFields", None)
     return {**obj, "metadata": metadata}
@@ -214,14 +212,19 @@ def _applied(
     merged = merge(node, live, applied)
     assert isinstance(merged, dict)
     last = managers.get(who)
-    claimed = _filtered(field_set(node, applied), who.subresource, schema)
+    claimed = _filtered(_claimed(node, applied), who.subresource, schema)
     managers[who] = Managed(claimed, version, last.time if last else None)
     if last is not None and last.fields:
         merged = _without_dropped(node, merged, last.fields, managers)
-    comparison = _filtered_comparison(compare(node, live, merged), who.subresource, schema)
-    _take(comparison, managers, who, force, allowed)
+    if len(managers) > 1:
+        comparison = _filtered_comparison(compare(node, live, merged), who.subresource, schema)
+        _take(comparison, managers, who, force, allowed)
     _strip(managers, who)
     return merged, managers
+
+
+def _claimed(node: Node, value: object) -> FieldSet:
+    return FieldSet.decode(claims.claimed(node, value))
 
 
 def _without_dropped(node: Node, merged: Object, last: FieldSet, managers: Managers) -> Object:
@@ -231,12 +234,12 @@ def _without_dropped(node: Node, merged: Object, last: FieldSet, managers: Manag
     owned = FieldSet()
     for managed in managers.values():
         owned = owned.union(managed.fields)
-    everything = with_named_fields(node, field_set(node, merged))
+    everything = with_named_fields(node, _claimed(node, merged))
     assert isinstance(pruned, dict)
-    kept = with_named_fields(node, field_set(node, pruned)).union(with_named_fields(node, owned))
+    kept = with_named_fields(node, _claimed(node, pruned)).union(with_named_fields(node, owned))
     pruned = remove(node, merged, everything.difference(kept))
     assert isinstance(pruned, dict)
-    left = with_named_fields(node, field_set(node, pruned))
+    left = with_named_fields(node, _claimed(node, pruned))
     result = remove(node, merged, everything.difference(left).intersection(last))
     assert isinstance(result, dict)
     return result
@@ -273,25 +276,13 @@ def _conflict(conflicts: Iterable[tuple[Owner, Path]]) -> ApplyConflict:
     return ApplyConflict(message, tuple(named))
 
 
-def _tracked(
-    old: Object,
-    new: Object,
-    managers: Managers,
-    manager: str,
-    version: str,
-    subresource: str,
-    schema: Schema,
-    time: str,
-) -> None:
-    comparison = _filtered_comparison(compare(schema.root, old, new), subresource, schema)
-    if managers:
-        _take(comparison, managers, Owner(UPDATE, "current-operation"), force=True)
+def _tracked(comparison: Comparison, managers: Managers, who: Owner, version: str, time: str) -> None:
+    """Let ``who``, which is no applier, have what changed."""
+    _take(comparison, managers, Owner(UPDATE, "current-operation"), force=True)
     took = comparison.modified.union(comparison.added).difference(_NEVER_MANAGED)
-    if not took:
-        return
-    who = entries.owner(UPDATE, manager, version, subresource)
-    before = managers.get(who)
-    managers[who] = Managed(took.union(before.fields) if before else took, version, time)
+    if took:
+        before = managers.get(who)
+        managers[who] = Managed(took.union(before.fields) if before else took, version, time)
 
 
 def _strip(managers: Managers, who: Owner) -> None:
@@ -346,4 +337,4 @@ def _from_last_applied(live: Object, version: str, node: Node) -> FieldSet | Non
     if not isinstance(last, dict) or last.get("apiVersion") != version:
         return None
     found = compare(node, last, live)
-    return field_set(node, last).difference(found.modified).difference(found.added).difference(found.removed)
+    return _claimed(node, last).difference(found.modified).difference(found.added).difference(found.removed)

@@ -50,15 +50,15 @@ def owner(operation: str, manager: str, api_version: str, subresource: str) -> O
 def decode(entries: object) -> Managers:
     """From ``managedFields``. Raises BadBody for what is not well formed."""
     managers: Managers = {}
-    for entry in entries if isinstance(entries, list) else ():
-        if not isinstance(entry, dict) or entry.get("operation") not in (APPLY, UPDATE):
+    for given in entries if isinstance(entries, list) else ():
+        if not isinstance(given, dict) or given.get("operation") not in (APPLY, UPDATE):
             raise BadBody("metadata.managedFields: operation must be Apply or Update")
-        version = entry.get("apiVersion") or ""
-        who = owner(entry["operation"], entry.get("manager") or "", version, entry.get("subresource") or "")
-        fields = FieldSet.decode(entry.get("fieldsV1") or {})
+        version = given.get("apiVersion") or ""
+        who = owner(given["operation"], given.get("manager") or "", version, given.get("subresource") or "")
+        fields = FieldSet.decode(given.get("fieldsV1") or {})
         if who in managers:
             fields = fields.union(managers[who].fields)
-        managers[who] = Managed(fields, version, entry.get("time"))
+        managers[who] = Managed(fields, version, given.get("time"))
     return managers
 
 
@@ -70,22 +70,23 @@ def encode(managers: Managers) -> list[Object]:
         return who.operation, managed.time or "", who.manager, managed.api_version, who.subresource
 
     listed = managers.items() if len(managers) == 1 else sorted(managers.items(), key=order)
-    return [_entry(who, managed) for who, managed in listed]
+    return [entry(who, managed.fields.encode(), managed.api_version, managed.time) for who, managed in listed]
 
 
-def _entry(who: Owner, managed: Managed) -> Object:
-    entry: Object = {
-        "apiVersion": managed.api_version,
+def entry(who: Owner, fields: Object, version: str, time: str | None) -> Object:
+    """One entry of ``managedFields``."""
+    made: Object = {
+        "apiVersion": version,
         "fieldsType": "FieldsV1",
-        "fieldsV1": managed.fields.encode(),
+        "fieldsV1": fields,
         "manager": who.manager,
         "operation": who.operation,
     }
     if who.subresource:
-        entry["subresource"] = who.subresource
-    if managed.time:
-        entry["time"] = managed.time
-    return entry
+        made["subresource"] = who.subresource
+    if time:
+        made["time"] = time
+    return made
 
 
 def cap(managers: Managers) -> None:

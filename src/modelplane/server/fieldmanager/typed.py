@@ -1,26 +1,30 @@
-"""The four walks of structured merge over a value and its schema: its field set, comparison, merge, removal.
-
-Maps and structs are granular unless marked atomic; lists are atomic unless they are sets or list maps. Where a custom
-kind keeps unknown fields, maps are granular and lists atomic, as the value itself suggests.
-"""
+"""The walks of structured merge over values and their schema: comparison, merge, removal, and what cannot be applied."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from modelplane.api.meta import Object
 from modelplane.server.equality import same
 from modelplane.server.fieldmanager import fieldset
+from modelplane.server.fieldmanager.claims import gained
 from modelplane.server.fieldmanager.fieldset import FieldSet, Path
+from modelplane.server.fieldmanager.shapes import (
+    LIST,
+    MAP,
+    SCALAR,
+    below,
+    dict_of,
+    element_of,
+    elements,
+    grouped,
+    hollow,
+    list_of,
+    shape,
+)
 from modelplane.server.schema.node import ANYTHING, MISSING, Node
 from modelplane.server.schema.sound import sound
-
-_SCALAR: Final = "scalar"
-_MAP: Final = "map"
-_LIST: Final = "list"
 
 
 @dataclass
@@ -30,111 +34,6 @@ class Comparison:
     added: FieldSet = field(default_factory=FieldSet)
     modified: FieldSet = field(default_factory=FieldSet)
     removed: FieldSet = field(default_factory=FieldSet)
-
-
-def below(node: Node, name: str) -> Node:
-    """The schema of a field; anything for one that is not declared."""
-    return node.field(name) or ANYTHING
-
-
-def shape(node: Node, value: object) -> str:
-    """Whether a value is walked into as map or list, or stands as one."""
-    if isinstance(value, dict):
-        return _SCALAR if node.atomic else _MAP
-    if isinstance(value, list):
-        merges = node.list_type in ("set", "map") or (not node.list_type and "merge" in node.strategies)
-        return _LIST if merges else _SCALAR
-    return _SCALAR
-
-
-def element_of(node: Node, item: object) -> str:
-    """The path element of a list item. Raises ValueError for an item that cannot have one."""
-    key_names = node.map_keys or ((node.merge_key,) if node.merge_key else ())
-    if not key_names:
-        if isinstance(item, dict | list) or item is None:
-            raise ValueError("associative list without keys has an element that's a map, a list or an explicit null")
-        return fieldset.item(item)
-    if not isinstance(item, dict):
-        raise ValueError("associative list with keys may not have non-map elements")
-    found: Object = {}
-    for name in key_names:
-        declared = below(node.items or ANYTHING, name).default
-        if name in item:
-            found[name] = item[name]
-        elif declared is not MISSING:
-            found[name] = declared
-    if not found:
-        told = ", ".join(f'"{name}"' for name in key_names)
-        raise ValueError(
-            f"associative list with keys has an element that omits all key fields [{told}] "
-            "(and doesn't have default values for any key fields)"
-        )
-    return fieldset.keys(found)
-
-
-def elements(node: Node, items: Sequence[object]) -> list[tuple[str, object]]:
-    """The items with their elements, leaving out those that have none: a stored object may be from older rules."""
-    found = []
-    for item in items:
-        try:
-            found.append((element_of(node, item), item))
-        except ValueError:
-            continue
-    return found
-
-
-def field_set(node: Node, value: object) -> FieldSet:
-    """The paths that a configuration claims."""
-    found = FieldSet()
-    kind = shape(node, value)
-    if kind == _MAP:
-        assert isinstance(value, dict)
-        for name, child in value.items():
-            node_below = below(node, name)
-            whole = child is None or child == {} or name not in node.properties
-            _claim(node_below, child, fieldset.field(name), found, whole=whole)
-    elif kind == _LIST:
-        assert isinstance(value, list)
-        for element, item in elements(node, value):
-            if element not in found.members:
-                _claim(node.items or ANYTHING, item, element, found, whole=True)
-    return found
-
-
-def _claim(node: Node, value: object, element: str, found: FieldSet, *, whole: bool) -> None:
-    """Add what one field or item claims; a ``whole`` one itself besides what is below it."""
-    if whole or shape(node, value) == _SCALAR:
-        found.members.add(element)
-    if isinstance(value, dict | list):
-        deeper = field_set(node, value)
-        if deeper:
-            found.children[element] = deeper
-
-
-def all_below(node: Node, value: object) -> FieldSet:
-    """All paths below a value that was not there before."""
-    found = FieldSet()
-    if _hollow(value):
-        return found
-    kind = shape(node, value)
-    if kind == _MAP:
-        assert isinstance(value, dict)
-        for name, child in value.items():
-            _gain(node, name, child, found)
-    elif kind == _LIST:
-        for element, items in _grouped(node, _list(value)).items():
-            found.members.add(element)
-            if len(items) == 1 and (deeper := all_below(node.items or ANYTHING, items[0])):
-                found.children[element] = deeper
-    return found
-
-
-def _gain(node: Node, name: str, value: object, found: FieldSet) -> None:
-    """Add a field that was not there before, and everything below it."""
-    element = fieldset.field(name)
-    found.members.add(element)
-    if isinstance(value, dict | list) and (deeper := all_below(below(node, name), value)):
-        found.children[element] = deeper
 
 
 def compare(node: Node, old: object, new: object) -> Comparison:
@@ -149,7 +48,7 @@ def _compare(node: Node, old: object, new: object, path: Path, found: Comparison
         return
     if old is MISSING:
         found.added.insert(path)
-        found.added.attach(path, all_below(node, new))
+        found.added.attach(path, FieldSet.decode(gained(node, new)))
         return
     before_kind = "" if old is None else shape(node, old)
     after_kind = "" if new is None or new is MISSING else shape(node, new)
@@ -157,53 +56,49 @@ def _compare(node: Node, old: object, new: object, path: Path, found: Comparison
         _half(node, old, path, found, gone=True)
         _half(node, new, path, found, gone=False)
         return
-    kind = before_kind or after_kind or _SCALAR
-    if kind == _SCALAR or (_hollow(old) and _hollow(new)):
+    kind = before_kind or after_kind or SCALAR
+    if kind == SCALAR or (hollow(old) and hollow(new)):
         _leaf(old, new, path, found)
         return
-    if kind == _MAP:
-        before, after = _dict(old), _dict(new)
-        gained: FieldSet | None = None
+    if kind == MAP:
+        before, after = dict_of(old), dict_of(new)
+        fresh: FieldSet | None = None
         for name, item in after.items():
             former = before.get(name, MISSING)
             if former is MISSING:
-                if gained is None:
-                    gained = found.added.place(path)
-                _gain(node, name, item, gained)
+                if fresh is None:
+                    fresh = found.added.place(path)
+                _gain(below(node, name), name, item, fresh)
             elif former is not item:
                 _compare(below(node, name), former, item, (*path, fieldset.field(name)), found)
         for name in before.keys() - after.keys():
             _compare(below(node, name), before[name], MISSING, (*path, fieldset.field(name)), found)
     else:
-        _compare_items(node, _list(old), _list(new), path, found)
+        _compare_items(node, list_of(old), list_of(new), path, found)
     if new is MISSING:
         found.removed.insert(path)
 
 
+def _gain(node: Node, name: str, value: object, found: FieldSet) -> None:
+    """Add a field that was not there before, and everything below it."""
+    element = fieldset.field(name)
+    found.members.add(element)
+    if isinstance(value, dict | list) and (deeper := FieldSet.decode(gained(node, value))):
+        found.children[element] = deeper
+
+
 def _half(node: Node, value: object, path: Path, found: Comparison, *, gone: bool) -> None:
     """One side of a value that was of one shape and is of another."""
-    if shape(node, value) == _SCALAR or _hollow(value):
+    if shape(node, value) == SCALAR or hollow(value):
         found.modified.insert(path)
         return
     children = (
         [(fieldset.field(name), below(node, name), child) for name, child in value.items()]
         if isinstance(value, dict)
-        else [(element, node.items or ANYTHING, item) for element, item in elements(node, _list(value))]
+        else [(element, node.items or ANYTHING, item) for element, item in elements(node, list_of(value))]
     )
     for element, child, item in children:
         _compare(child, item if gone else MISSING, MISSING if gone else item, (*path, element), found)
-
-
-def _hollow(value: object) -> bool:
-    return value is MISSING or value is None or value == {} or value == []
-
-
-def _dict(value: object) -> Object:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
 
 
 def _leaf(old: object, new: object, path: Path, found: Comparison) -> None:
@@ -214,7 +109,7 @@ def _leaf(old: object, new: object, path: Path, found: Comparison) -> None:
 
 
 def _compare_items(node: Node, old: list[object], new: list[object], path: Path, found: Comparison) -> None:
-    before, after = _grouped(node, old), _grouped(node, new)
+    before, after = grouped(node, old), grouped(node, new)
     child = node.items or ANYTHING
     for element in {**before, **after}:
         lefts, rights = before.get(element, []), after.get(element, [])
@@ -234,13 +129,6 @@ def _compare_items(node: Node, old: list[object], new: list[object], path: Path,
             found.added.insert(at)
 
 
-def _grouped(node: Node, items: list[object]) -> dict[str, list[object]]:
-    groups: dict[str, list[object]] = {}
-    for element, item in elements(node, items):
-        groups.setdefault(element, []).append(item)
-    return groups
-
-
 def merge(node: Node, live: object, applied: object) -> object:
     """The live value with an applied configuration laid over it."""
     if applied is MISSING:
@@ -248,16 +136,16 @@ def merge(node: Node, live: object, applied: object) -> object:
     if live is MISSING:
         return applied
     kind = shape(node, applied if applied is not None else live)
-    if (live is not None and applied is not None and shape(node, live) != kind) or (_hollow(live) and _hollow(applied)):
+    if (live is not None and applied is not None and shape(node, live) != kind) or (hollow(live) and hollow(applied)):
         return applied
-    if kind == _MAP:
-        before, after = _dict(live), _dict(applied)
+    if kind == MAP:
+        before, after = dict_of(live), dict_of(applied)
         return {
             name: merge(below(node, name), before.get(name, MISSING), after.get(name, MISSING))
             for name in {**before, **after}
         }
-    if kind == _LIST:
-        return _merge_items(node, _list(live), _list(applied))
+    if kind == LIST:
+        return _merge_items(node, list_of(live), list_of(applied))
     return applied
 
 
@@ -309,7 +197,7 @@ def _merge_items(node: Node, live: list[object], applied: list[object]) -> list[
 def remove(node: Node, value: object, gone: FieldSet) -> object:
     """The value without the fields and items of a set; emptied maps and lists stay, empty."""
     kind = shape(node, value)
-    if kind == _MAP:
+    if kind == MAP:
         assert isinstance(value, dict)
         kept: Object = {}
         for name, child in value.items():
@@ -319,7 +207,7 @@ def remove(node: Node, value: object, gone: FieldSet) -> object:
             deeper = gone.below(element)
             kept[name] = remove(below(node, name), child, deeper) if deeper else child
         return kept
-    if kind == _LIST:
+    if kind == LIST:
         assert isinstance(value, list)
         items = []
         for item in value:
@@ -375,7 +263,7 @@ def _undeclared(node: Node, value: object, path: Path) -> list[str]:
                 found += _undeclared(declared, child, at)
             elif not node.preserve and not (node.embedded and name in ("apiVersion", "kind", "metadata")):
                 found.append(f"{fieldset.readable(at)}: field not declared in schema")
-    elif isinstance(value, list) and shape(node, value) == _LIST:
+    elif isinstance(value, list) and shape(node, value) == LIST:
         seen: set[str] = set()
         for position, item in enumerate(value):
             try:
