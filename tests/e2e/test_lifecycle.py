@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from modelplane import processes
+from modelplane.gateway.proxies import socket_directory
 from modelplane.local.layout import Layout
 from tests.e2e.conftest import Fleet, serve_example
 from tests.e2e.traffic import answering_pods
@@ -35,6 +36,7 @@ def lasting(request: pytest.FixtureRequest, tmp_path: Path, binaries: Path | Non
     finally:
         fleet.modelplane("down", "--purge")
     assert not fleet.layout.root.exists(), "--purge removes the state"
+    assert not socket_directory(fleet.layout.gateway).exists(), "and where its sockets lay"
 
 
 def test_state_survives_down_and_up(lasting: Fleet) -> None:

@@ -13,7 +13,7 @@ import msgspec
 from modelplane.api.meta import Key, Object
 from modelplane.gateway.attachment import CLUSTER_GATEWAY, FRONT_DOOR, Objects, attach
 from modelplane.gateway.ports import KeptPorts
-from modelplane.gateway.proxies import EnvoyProcess, socket_directory
+from modelplane.gateway.proxies import EnvoyProcess, forget_sockets, socket_directory
 from modelplane.gateway.xds.configuration import Place, configuration
 from modelplane.gateway.xds.server import Server
 from modelplane.gateway.xds.snapshot import snapshot
@@ -129,3 +129,4 @@ async def rig(directory: Path) -> AsyncIterator[Rig]:
     finally:
         await made.process.stop()
         await made.server.stop()
+        forget_sockets(made.directory)

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from modelplane.cli.gateway import command
 from modelplane.errors import PermanentError
 from modelplane.gateway.ports import KeptPorts
-from modelplane.gateway.proxies import socket_directory
+from modelplane.gateway.proxies import forget_sockets, socket_directory
 from modelplane.gateway.serve import _folders
 
 WRONG = {
@@ -87,6 +87,11 @@ def test_sockets_of_a_deep_directory_lie_somewhere_short_that_is_ours(
     assert socket_directory(tmp_path / "y" / ".." / ("x" * 100)) == folder
     assert _folders(deep) == folder
     assert folder.stat().st_mode & 0o777 == 0o700
+    forget_sockets(short)
+    assert short.exists(), "what is no stand-in stays"
+    forget_sockets(deep)
+    assert not folder.exists()
+    assert _folders(deep) == folder
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     with pytest.raises(PermanentError, match="belongs to somebody else"):
         _folders(deep)

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import logging
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -54,6 +55,13 @@ def socket_directory(data: Path) -> Path:
 
 def _short_enough(directory: Path) -> bool:
     return len(str(directory)) + len("/proxies/0123456789abcdef.admin") <= _SOCKET_PATH_LIMIT
+
+
+def forget_sockets(data: Path) -> None:
+    """Remove the stand-in of a data directory whose proxies have ended; sockets inside of it go with it."""
+    folder = socket_directory(data)
+    if folder != data:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def ads_socket(data: Path) -> Path:

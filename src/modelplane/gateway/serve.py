@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from modelplane.errors import InvalidKubeconfig, PermanentError
-from modelplane.gateway.proxies import ads_socket, socket_directory
+from modelplane.gateway.proxies import ads_socket, forget_sockets, socket_directory
 from modelplane.gateway.site import Host, Site
 from modelplane.gateway.xds.server import Server
 from modelplane.kube import Kubeconfig
@@ -73,6 +73,8 @@ async def serve(directory: Path, clusters: Sequence[Cluster], stop: asyncio.Even
             if stop.is_set():
                 await asyncio.gather(*(site.stop() for site in sites.values()))
             await host.server.stop()
+            if stop.is_set():
+                forget_sockets(directory)
 
 
 def _folders(directory: Path) -> Path:

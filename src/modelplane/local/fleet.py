@@ -19,7 +19,7 @@ from typing import Final
 
 from modelplane import processes
 from modelplane.errors import ModelplaneError, PermanentError
-from modelplane.gateway.proxies import ads_socket
+from modelplane.gateway.proxies import ads_socket, forget_sockets
 from modelplane.kube.client import Client
 from modelplane.kube.kubeconfig import Kubeconfig
 from modelplane.local import bootstrap, fleet_spec, origin, ports
@@ -195,6 +195,7 @@ def purge(layout: Layout) -> None:
     """Remove the data directory; refuses one that is not ours."""
     if layout.root.exists() and not (layout.fleet.exists() or layout.ports.exists()):
         raise PermanentError(f"{layout.root} holds no fleet, so it is not removed; check --data-dir")
+    forget_sockets(layout.gateway)
     shutil.rmtree(layout.root, ignore_errors=True)
 
 
