@@ -66,6 +66,15 @@ class Endpoint:
             self.close()
             return self._exchange(method, path, body, every)
 
+    def fetch(self, path: str, accept: str) -> tuple[str, bytes]:
+        """Content type and bytes of a document in a form that is not JSON."""
+        headers = {"Accept": accept, "Authorization": f"Bearer {self._tokens['admin']}"}
+        self._connection.request("GET", path, headers=headers)
+        response = self._connection.getresponse()
+        body = response.read()
+        assert response.status == 200, body
+        return response.headers["content-type"], body
+
     def _exchange(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
         self._connection.request(method, path, body, dict(headers))
         response = self._connection.getresponse()

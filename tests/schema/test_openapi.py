@@ -103,7 +103,9 @@ def test_a_custom_kind_is_described_with_its_list_and_its_scale() -> None:
     path = content["paths"]["/apis/example.com/v1/namespaces/{namespace}/widgets/{name}"]
     assert "application/strategic-merge-patch+json" not in path["patch"]["requestBody"]["content"]
     scale = content["paths"]["/apis/example.com/v1/namespaces/{namespace}/widgets/{name}/scale"]["get"]
-    assert scale["x-kubernetes-group-version-kind"]["kind"] == "Scale"
+    assert scale["x-kubernetes-group-version-kind"]["kind"] == "Widget"
+    answer = scale["responses"]["200"]["content"]["application/json"]["schema"]
+    assert answer == {"$ref": "#/components/schemas/io.k8s.api.autoscaling.v1.Scale"}
 
 
 def test_the_index_names_every_document_and_its_hash_follows_its_content() -> None:
@@ -115,6 +117,30 @@ def test_the_index_names_every_document_and_its_hash_follows_its_content() -> No
     others = Documents([*resource_types(), *custom_types(changed)])
     assert others.hash("example.com", "v1") != DOCUMENTS.hash("example.com", "v1")
     assert others.hash("apps", "v1") == DOCUMENTS.hash("apps", "v1")
+
+
+def test_a_connection_and_a_log_are_text_and_a_deleted_pod_is_answered() -> None:
+    paths = document("", "v1")["paths"]
+    pod = "/api/v1/namespaces/{namespace}/pods/{name}"
+    said = {
+        (path.removeprefix(pod), method): (
+            paths[path][method]["x-kubernetes-action"],
+            paths[path][method]["responses"]["200"]["content"]["application/json"]["schema"],
+        )
+        for path, method in (
+            (f"{pod}/exec", "post"),
+            (f"{pod}/proxy", "delete"),
+            (f"{pod}/log", "get"),
+            (pod, "delete"),
+        )
+    }
+    text = {"type": "string"}
+    assert said == {
+        ("/exec", "post"): ("connect", text),
+        ("/proxy", "delete"): ("connect", text),
+        ("/log", "get"): ("get", text),
+        ("", "delete"): ("delete", {"$ref": "#/components/schemas/io.k8s.api.core.v1.Pod"}),
+    }
 
 
 def test_what_is_not_served_has_no_document() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 
+import pytest
+
 from tests.server.api import Api
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
@@ -71,3 +73,81 @@ def test_a_head_request_gets_the_headers_of_a_get(api: Api) -> None:
     reply = api.call("HEAD", "/api/v1/namespaces/default", accept="text/html,*/*")
     assert reply.code == 200
     assert int(reply.headers["content-length"]) > 0
+
+
+SWAGGER = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+FORMS = {
+    "protobuf": (SWAGGER, "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"),
+    "new-protobuf": (SWAGGER.replace("@", "."), "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"),
+    "json": ("application/json", "application/json"),
+    "anything": ("*/*", "application/json"),
+    "preferred": (
+        f"application/json;q=0.5, {SWAGGER};q=0.9",
+        "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
+    ),
+    "second": ("text/html, application/*;q=0.1", "application/json"),
+    "none": ("text/html", ""),
+}
+
+
+def asked(api: Api, path: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
+    connection = api.connect()
+    try:
+        names = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request("GET", path, headers={"Authorization": f"Bearer {api.token}", **names})
+        response = connection.getresponse()
+        return response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize(("accept", "kind"), FORMS.values(), ids=FORMS.keys())
+def test_openapi_v2_comes_in_the_form_that_a_client_prefers(api: Api, accept: str, kind: str) -> None:
+    code, headers, body = asked(api, "/openapi/v2", Accept=accept)
+    assert (code, headers.get("content-type", "")) == (200 if kind else 406, kind)
+    if kind == "application/json":
+        assert "ai.modelplane.v1alpha1.ModelService" in json.loads(body)["definitions"]
+
+
+DOCUMENTS = ["/openapi/v2", "/openapi/v3/apis/apps/v1", "/apis"]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS)
+def test_a_client_that_has_a_document_is_told_so_and_no_more(api: Api, path: str) -> None:
+    kind = AGGREGATED if path == "/apis" else "*/*"
+    code, headers, body = asked(api, path, Accept=kind)
+    assert (code, bool(body)) == (200, True)
+    for held in (headers["etag"], f'"other", W/{headers["etag"]}'):
+        code, told, body = asked(api, path, Accept=kind, If_None_Match=held)
+        assert (code, told["etag"], body) == (304, headers["etag"], b"")
+        assert "content-type" not in told, "a client would take it for the type of what it has"
+    assert asked(api, path, Accept=kind, If_None_Match='"other"')[0] == 200
+
+
+def test_documents_follow_the_kinds_that_are_defined(api: Api) -> None:
+    before = {path: asked(api, path, Accept=AGGREGATED if path == "/apis" else "*/*")[1]["etag"] for path in DOCUMENTS}
+    names = {"plural": "gears", "singular": "gear", "kind": "Gear", "listKind": "GearList"}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"teeth": {"type": "integer"}}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    crd = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "gears.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+    api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+    properties = api.get("/openapi/v2")["definitions"]["com.example.v1.Gear"]["properties"]
+    assert properties["teeth"] == {"type": "integer"}
+    after = {path: asked(api, path, Accept=AGGREGATED if path == "/apis" else "*/*")[1]["etag"] for path in DOCUMENTS}
+    assert {path for path in DOCUMENTS if before[path] == after[path]} == {"/openapi/v3/apis/apps/v1"}
+
+
+def test_an_old_address_of_a_document_leads_to_the_new_one(api: Api) -> None:
+    path = "/openapi/v3/apis/apps/v1"
+    now = api.get("/openapi/v3")["paths"]["apis/apps/v1"]["serverRelativeURL"]
+    code, headers, _ = asked(api, f"{path}?hash=0")
+    assert (code, headers["location"]) == (301, now)
+    code, headers, _ = asked(api, now)
+    assert (code, headers["cache-control"]) == (200, "public, immutable")
+    assert "expires" in headers
+    assert asked(api, path, Accept="application/com.github.proto-openapi.spec.v3@v1.0+protobuf")[0] == 406

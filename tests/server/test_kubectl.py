@@ -63,6 +63,41 @@ def _recreated(kubectl: Kubectl) -> bool:
     return "ml-team" in kubectl("get", "namespaces")
 
 
+LIST = """apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: NAMESPACE}, data: {a: b}}
+- apiVersion: modelplane.ai/v1alpha1
+  kind: ModelService
+  metadata: {name: m, namespace: NAMESPACE}
+  spec: {endpoints: [{selector: {matchLabels: {a: b}}}]}
+"""
+
+
+def test_a_list_of_objects_is_applied_printed_and_applied_again(kubectl: Kubectl, namespace: str) -> None:
+    listed = LIST.replace("NAMESPACE", namespace)
+    assert kubectl("create", "-f", "-", stdin=listed).count("created") == 2
+    assert kubectl("apply", "-f", "-", stdin=listed).count("configured") == 2
+    for more, word in (((), "configured"), (("--server-side", "--force-conflicts"), "serverside-applied")):
+        printed = kubectl("get", "cm,modelservices", "-n", namespace, "-o", "yaml")
+        assert "kind: List" in printed
+        assert kubectl("apply", *more, "-f", "-", stdin=printed).count(word) == 2
+    assert kubectl("delete", "-f", "-", stdin=listed).count("deleted") == 2
+
+
+@pytest.mark.parametrize("verb", ["apply", "create", "replace"])
+def test_an_unknown_field_of_a_listed_object_is_refused(kubectl: Kubectl, namespace: str, verb: str) -> None:
+    wrong = LIST.replace("NAMESPACE", namespace).replace("data:", "dota:").replace("selector:", "selektor:")
+    told = kubectl.fails(verb, "-f", "-", stdin=wrong)
+    for words in (
+        'ValidationError(ConfigMap): unknown field "dota" in io.k8s.api.core.v1.ConfigMap',
+        'unknown field "selektor" in ai.modelplane.v1alpha1.ModelService.spec.endpoints',
+        'missing required field "selector"',
+    ):
+        assert words in told
+    assert kubectl("get", "cm,modelservices", "-n", namespace, "-o", "name") == ""
+
+
 def test_columns_are_those_of_the_kind(kubectl: Kubectl, team: str) -> None:
     header, row = kubectl("get", "modeldeployments", "-n", team).splitlines()
     assert header.split() == ["NAME", "REPLICAS", "SYNCED", "READY", "AGE"]

@@ -80,7 +80,13 @@ def test_cbor_is_refused(api: Api, namespace: str) -> None:
 
 
 def test_an_unknown_path_is_a_plain_page(api: Api) -> None:
-    for path in ("/apis/nothing.example.com/v1/things", "/openapi/v2", "/metrics"):
+    for path in (
+        "/apis/nothing.example.com/v1/things",
+        "/openapi/v1",
+        "/openapi/v2/",
+        "/openapi/v3/apis/nothing.example.com/v1",
+        "/metrics",
+    ):
         reply = api.call("GET", path)
         assert (reply.code, reply.body) == (404, "404 page not found\n")
 

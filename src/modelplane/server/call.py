@@ -46,6 +46,7 @@ class Answer:
     code: int
     body: bytes
     type: str = JSON
+    """Its content type; empty for an answer without content."""
     headers: Mapping[str, str] = field(default_factory=dict)
 
 

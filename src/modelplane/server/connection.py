@@ -314,7 +314,7 @@ def _quotable(text: str) -> str:
 def _whole(answer: Answer, extra: str) -> bytes:
     for name, value in answer.headers.items():
         extra += f"{name.lower()}: {_CONTROL.sub(' ', value)}\r\n"
-    length = None if answer.code == 204 else len(answer.body)
+    length = None if answer.code in (204, 304) else len(answer.body)
     return _head(answer.code, answer.type, length, extra, cached="Cache-Control" in answer.headers)
 
 
@@ -322,8 +322,9 @@ def _head(code: int, type_: str, length: int | None, extra: str, *, cached: bool
     """The status line and headers of an answer; ``extra`` are whole lines."""
     control = "" if cached else "cache-control: no-cache, private\r\n"
     size = "" if length is None else f"content-length: {length}\r\n"
+    kind = f"content-type: {type_}\r\n" if type_ else ""
     return (
-        f"HTTP/1.1 {code} {_PHRASES.get(code, '')}\r\ndate: {_date()}\r\ncontent-type: {type_}\r\n{control}"
+        f"HTTP/1.1 {code} {_PHRASES.get(code, '')}\r\ndate: {_date()}\r\n{kind}{control}"
         f"audit-id: {_AUDIT}{next(_numbers):012x}\r\n{size}{extra}\r\n"
     ).encode("latin-1", "replace")
 

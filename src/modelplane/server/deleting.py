@@ -100,7 +100,7 @@ async def delete(call: Call) -> Answer:
     if not gone:
         # Only a client that asked to wait for dependents in the old way hears that it is not over.
         return one(call, entry, 202 if options.orphan_dependents is False else 200)
-    if behaviour_of(storage(call.type)).returns_deleted:
+    if call.type.returns_deleted:
         return one(call, entry)
     obj = view(call.type, entry)
     group = call.type.gvk.group

@@ -9,7 +9,7 @@ import base64
 import hashlib
 import platform
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from modelplane.api.meta import Object
@@ -18,6 +18,7 @@ from modelplane.server.objects import encode
 from modelplane.server.registry import Registry
 from modelplane.server.request import JSON
 from modelplane.server.resource import ResourceType
+from modelplane.server.tags import holds, quoted, unchanged
 
 AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
 VERSION: Final = "1.37.0"
@@ -49,15 +50,17 @@ class Discovery:
         self._generation = 0
         self._kept: dict[str, bytes] = {}
 
-    def answer(self, path: str, accept: str) -> Answer | None:
+    def answer(self, path: str, headers: Mapping[str, str]) -> Answer | None:
         """A discovery document, or None when the path is not one (or a group that is not served)."""
         parts = path.strip("/").split("/")
-        if parts in (["api"], ["apis"]) and (found := _aggregated_version(accept)):
+        if parts in (["api"], ["apis"]) and (found := _aggregated_version(headers.get("accept", ""))):
             kind = AGGREGATED.format(version=found)
             core = parts == ["api"]
             body = self._keep(f"{path} {found}", lambda: self._aggregated(core, found))
-            etag = f'"{hashlib.sha256(body).hexdigest()[:32].upper()}"'
-            return Answer(200, body, kind, {"ETag": etag, "Vary": "Accept"})
+            digest, told = hashlib.sha256(body).hexdigest()[:32].upper(), {"Vary": "Accept"}
+            if holds(headers, digest):
+                return unchanged(digest, told)
+            return Answer(200, body, kind, {**told, "ETag": quoted(digest)})
         match parts:
             case ["api"]:
                 return Answer(200, self._keep(path, self._api_versions))
@@ -110,7 +113,7 @@ class Discovery:
     def _resource_list(self, group: str, version_: str) -> Object:
         resources: list[Object] = []
         for type_ in self._of(group, version_):
-            stored = self._registry.storage_version(type_).rpartition("/")[2]
+            stored = self._registry.storage_version(type_)
             resources.append(_resource(type_, stored))
             for name, below in sorted(type_.subresources.items()):
                 entry: Object = {
@@ -161,7 +164,8 @@ def _resource(type_: ResourceType, stored: str) -> Object:
     if type_.categories:
         found["categories"] = list(type_.categories)
     if type_.stored:
-        digest = hashlib.sha256(f"{type_.gvk.group}/{stored}/{type_.gvk.kind}".encode()).digest()[:8]
+        of = f"{stored if '/' in stored else '/' + stored}/{type_.gvk.kind}"
+        digest = hashlib.sha256(of.encode()).digest()[:8]
         found["storageVersionHash"] = base64.b64encode(digest).decode()
     return found
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from modelplane.server.call import storage
 from modelplane.server.resource import ResourceType
 
 
@@ -33,7 +34,7 @@ class Registry:
         if type_.storage_version:
             return type_.gvk.api_version
         for other in self._types.values():
-            if other.group_resource == type_.group_resource and other.storage_version:
+            if storage(other) == storage(type_) and other.storage_version:
                 return other.gvk.api_version
         return type_.gvk.api_version
 

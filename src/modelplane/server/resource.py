@@ -90,6 +90,9 @@ class ResourceType:
     deprecation: str = ""
     """A warning that every request for this version gets; empty when it is not deprecated."""
 
+    returns_deleted: bool = False
+    """Whether a delete answers with the object instead of a Status."""
+
     load_source: Callable[[], Object] | None = None
     """The OpenAPI schema of a custom kind as its author wrote it; None for built-in kinds."""
 

@@ -35,7 +35,7 @@ class Router:
         if not allowed:
             raise authz.refusal(ask)
         if not target.resource:
-            return self._path(request)
+            return await self._path(request)
         type_ = self._backend.registry.find(target.group, target.version, target.resource)
         if type_ is None:
             if self._backend.registry.is_builtin_group(target.group):
@@ -43,21 +43,20 @@ class Router:
             return not_found_page()
         return await self._resource(type_, request)
 
-    def _path(self, request: Request) -> Answer:
+    async def _path(self, request: Request) -> Answer:
         path = request.target.path.rstrip("/") or "/"
         if request.method not in ("GET", "HEAD"):
-            if path == "/version" or self._discovery.answer(path, ""):
+            if path == "/version" or self._discovery.answer(path, {}):
                 raise refusals.method_not_allowed()
             return not_found_page()
         if path.startswith(HEALTH):
             return Answer(200, b"ok", "text/plain; charset=utf-8")
         if path == "/version":
             return Answer(200, encode(version()))
-        accept = request.headers.get("accept", "")
-        encoding = request.headers.get("accept-encoding", "")
-        found = self._discovery.answer(path, accept) or self._docs.answer(path, request.query, encoding)
+        found = self._discovery.answer(path, request.headers)
+        found = found or await self._docs.answer(request.target.path, request.query, request.headers)
         if found is None and path == "/":
-            roots = ["/api", "/api/v1", "/apis", *HEALTH, "/openapi/v3", "/version"]
+            roots = ["/api", "/api/v1", "/apis", *HEALTH, "/openapi/v2", "/openapi/v3", "/version"]
             return Answer(200, encode({"paths": roots}))
         if found is None and path.startswith("/api/"):
             raise refusals.no_such_resource()

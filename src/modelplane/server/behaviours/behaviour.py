@@ -16,8 +16,6 @@ class Behaviour:
 
     keeps_status: bool = False
     """Whether a create may bring a status although the kind has a status subresource."""
-    returns_deleted: bool = False
-    """Whether a delete answers with the object instead of a Status."""
     creates_on_update: bool = False
     """Whether a PUT of an object that does not exist creates it."""
 

@@ -68,8 +68,6 @@ class ConfigMaps(Behaviour):
 class PersistentVolumes(Behaviour):
     """Pending until a binder says otherwise."""
 
-    returns_deleted: bool = True
-
     def prepare_create(self, obj: Object, store: Store) -> None:
         obj["status"] = {"phase": "Pending"}
 
@@ -77,8 +75,6 @@ class PersistentVolumes(Behaviour):
 @dataclass(frozen=True)
 class PersistentVolumeClaims(Behaviour):
     """Pending until a binder says otherwise."""
-
-    returns_deleted: bool = True
 
     def prepare_create(self, obj: Object, store: Store) -> None:
         obj["status"] = {"phase": "Pending"}

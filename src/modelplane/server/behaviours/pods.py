@@ -21,7 +21,6 @@ FORBIDDEN_UPDATE = (
 class Pods(Behaviour):
     """The strategy of pods."""
 
-    returns_deleted: bool = True
     graceful: bool = True
     status_keeps: tuple[str, ...] = ("ownerReferences",)
 

@@ -26,7 +26,6 @@ _T = TypeVar("_T")
 class Services(Behaviour):
     """The strategy of services; addresses are drawn from the stored ones, so nothing can leak or disagree."""
 
-    returns_deleted: bool = True
     creates_on_update: bool = True
     serial: bool = True
 

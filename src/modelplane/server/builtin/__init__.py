@@ -73,4 +73,5 @@ def _resource_type(kind: Kind) -> ResourceType:
         generation=kind.generation,
         storage_version=kind.storage,
         deprecation=kind.deprecation,
+        returns_deleted=kind.returns_deleted,
     )

@@ -52,15 +52,16 @@ def closure(roots: Iterable[str]) -> dict[str, Object]:
         current = waiting.pop()
         if current not in found:
             found[current] = definition(current)
-            waiting.extend(_refs(found[current]))
+            waiting.extend(references(found[current]))
     return found
 
 
-def _refs(value: object) -> list[str]:
+def references(value: object) -> set[str]:
+    """The names of the definitions that a value refers to."""
     if isinstance(value, list):
-        return [ref for item in value for ref in _refs(item)]
+        return {ref for item in value for ref in references(item)}
     if not isinstance(value, dict):
-        return []
-    found = [ref for key, item in value.items() if key != "$ref" for ref in _refs(item)]
+        return set()
+    found = {ref for key, item in value.items() if key != "$ref" for ref in references(item)}
     ref = value.get("$ref")
-    return [*found, ref] if isinstance(ref, str) else found
+    return found | {ref} if isinstance(ref, str) else found

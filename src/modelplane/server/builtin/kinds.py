@@ -15,6 +15,11 @@ from modelplane.server.resource import ALL_VERBS, SCALE, STATUS_VERBS, ScalePath
 REVIEW: Final = ("create",)
 _STATUS: Final = ("status",)
 _WORKLOAD: Final = ("scale", "status")
+_RETURNED: Final = frozenset({
+    "csidrivers", "csinodes", "deviceclasses", "persistentvolumeclaims", "persistentvolumes", "pods", "podtemplates",
+    "resourceclaims", "resourceclaimtemplates", "resourcequotas", "resourceslices", "serviceaccounts", "services",
+    "storageclasses", "volumeattachments",
+})  # fmt: skip
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -42,6 +47,11 @@ class Kind(msgspec.Struct, frozen=True):
     @property
     def singular(self) -> str:
         return self.kind.lower()
+
+    @property
+    def returns_deleted(self) -> bool:
+        """Whether a delete answers with the object instead of a Status."""
+        return self.plural in _RETURNED
 
     @property
     def definition(self) -> str:
@@ -175,7 +185,8 @@ _FOREIGN_SUBRESOURCES: Final = {
     "exec": Subresource(GVK("", "v1", "PodExecOptions"), ("create", "get")),
     "portforward": Subresource(GVK("", "v1", "PodPortForwardOptions"), ("create", "get")),
 }
-_OWN_VERBS: Final = {"finalize": ("update",), "log": ("get",), "proxy": ("get",)}
+_OWN_VERBS: Final = {"finalize": ("update",), "log": ("get",)}
+_PROXY_VERBS: Final = ("create", "delete", "get", "patch", "update")
 
 SUBRESOURCE_KINDS: Final = (
     SCALE,
@@ -188,4 +199,7 @@ SUBRESOURCE_KINDS: Final = (
 def subresources(kind: Kind) -> dict[str, Subresource]:
     """The paths below an object of this kind."""
     own = {name: Subresource(kind.gvk, _OWN_VERBS.get(name, STATUS_VERBS)) for name in kind.subresources}
-    return {name: _FOREIGN_SUBRESOURCES.get(name, below) for name, below in own.items()}
+    found = {name: _FOREIGN_SUBRESOURCES.get(name, below) for name, below in own.items()}
+    if "proxy" in found:
+        found["proxy"] = Subresource(GVK("", "v1", f"{kind.kind}ProxyOptions"), _PROXY_VERBS)
+    return found
