@@ -81,6 +81,36 @@ def test_scaling_down_goes_by_load_then_name_then_index() -> None:
     assert places(plan(world, want(1))) == ["a/0"]
 
 
+def test_replicas_are_spread_level_by_level_and_then_by_name() -> None:
+    four = [pool("default", 4)]
+    some = fleet(cluster("a", *four), cluster("c", *four), replica("c/0"))
+    assert places(plan(some, want(3))) == ["a/0", "a/1", "c/0"], "one each, then the first by name"
+    more = fleet(cluster("a", *four), cluster("c", *four), replica("c/0"), replica("c/1"))
+    assert places(plan(more, want(4))) == ["a/0", "a/1", "c/0", "c/1"]
+    assert places(plan(more, want(6))) == ["a/0", "a/1", "a/2", "c/0", "c/1", "c/2"], (
+        "not three on a before c has three"
+    )
+
+
+def test_each_that_leaves_serves_until_one_more_does() -> None:
+    old = [replica(f"a/{index}", ready=True) for index in range(3)]
+    clusters = [cluster(name, pool("default", 3), labels={"side": name}) for name in "ab"]
+    moved = want(3, selector={"side": "b"})
+    found = plan(fleet(*clusters, *old), moved)
+    assert places(found) == ["a/0!", "a/1!", "a/2!", "b/0", "b/1", "b/2"]
+    new = [replica(f"b/{index}", constraints=moved.constraints(), ready=index == 0) for index in range(3)]
+    assert places(plan(fleet(*clusters, *old, *new), moved)) == ["a/0!", "a/1!", "b/0", "b/1", "b/2"], "one serves"
+
+
+def test_a_slot_is_taken_over_on_a_cluster_that_is_known_to_be_full() -> None:
+    world = fleet(cluster("a", pool("default", 1)), replica("a/0", ready=True))
+    renamed = want(1, standalone(name="renamed"))
+    other = msgspec.structs.replace(renamed, key=Key("ml", "other"))
+    assert places(plan(world, other)) == [], "it is full"
+    assert places(plan(world, renamed)) == ["a/0"]
+    assert places(plan(world, renamed)) == ["a/0"]
+
+
 def test_each_slot_of_those_that_leave_is_taken_over_with_its_own_room() -> None:
     old = [replica(f"a/{index}", name=f"m-by-hand-{index}", ready=True) for index in range(2)]
     found = plan(fleet(cluster("a"), *old), want(2, standalone(name="renamed")))
