@@ -26,8 +26,8 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], width: int = 0) 
 
 
 def fold(text: str, width: int = 0) -> str:
-    """A paragraph in lines of at most ``width``."""
-    return "\n".join(_wrapped(text, width)) if width else text
+    """A paragraph in lines of at most ``width``; lines that it has already stay lines."""
+    return "\n".join(part for line in text.split("\n") for part in _wrapped(line, width)) if width else text
 
 
 def _least(cells: Sequence[str]) -> int:

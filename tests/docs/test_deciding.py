@@ -10,12 +10,14 @@ from enum import StrEnum
 
 import pytest
 
+from modelplane.api.model_deployment import parse
 from modelplane.plan import plan
 from modelplane.plan.edits import Edits, edited
 from modelplane.plan.explanation import explain
 from modelplane.plan.outcome import State
 from modelplane.plan.remedies import Step
 from modelplane.plan.scene import Scene
+from modelplane.plan.stopped import stopped
 from modelplane.plan.verdicts import Code
 from modelplane.plan.whatif import Kind, rehearse
 from tests.docs.pages import ROOT
@@ -71,7 +73,11 @@ def test_the_json_of_explain_is_told_field_by_field() -> None:
     told, cells = explain(FLEET.fleet(), FLEET.request(CHAT)).document(), table("`--output json` of `explain`")
     assert fields(cells) == set(told)
     assert set(told["replicas"][0]) == words(cells, "replicas")
-    assert {*told["clusters"][0], *told["clusters"][0]["changes"][0]} == words(cells, "clusters")
+    one = told["clusters"][0]
+    assert {*one, *one["changes"][0], *one["figures"][0]} == words(cells, "clusters")
+    broken = deployment("chat", selector="device.driver")
+    account = stopped(FLEET.fleet(), parse(broken)).document()
+    assert set(account["invalidSelectors"][0]) == words(cells, "invalidSelectors")
     gone = Scene([CHAT, replica(CHAT, "gone")])
     assert set(explain(gone.fleet(), gone.request(CHAT)).document()["removed"][0]) == words(cells, "removed")
 

@@ -108,10 +108,88 @@ def test_a_deployment_that_is_not_there_is_said(tmp_path: Path, arguments: list[
     assert said in result.stderr
 
 
-def test_a_selector_that_does_not_compile_is_named_with_its_path(tmp_path: Path) -> None:
-    result = asked(tmp_path, [deployment("chat", selector="device.driver")], "modeldeployment/chat", "-n", "ml")
-    assert result.exit_code == 1
-    assert "spec.template.spec.engines[0].members[0].nodeSelector.devices[0].selectors[0].cel: must" in result.stderr
+PATH = "spec.template.spec.engines[0].members[0].nodeSelector.devices"
+
+
+def broken() -> list[Object]:
+    """A deployment with one request that compiles between two that do not, and a replica from better days."""
+    good = deployment("chat", 2)
+    bad = deployment("chat", 2)
+    asks = bad["spec"]["template"]["spec"]["engines"][0]["members"][0]["nodeSelector"]["devices"]
+    asks[:] = [
+        {"name": "gpu", "selectors": [{"cel": 'device.drivr == "x"'}]},
+        {"name": "fine", "selectors": [{"cel": "true"}]},
+        {"name": "nic", "selectors": [{"cel": "true"}, {"cel": "device.driver"}]},
+    ]
+    return [inference_cluster("east"), bad, replica(good, "east")]
+
+
+def test_selectors_that_do_not_compile_are_explained_one_by_one_and_what_is_there_stays(tmp_path: Path) -> None:
+    """A question that was answered: exit status 0, as for any other reason why replicas are nowhere."""
+    result = asked(tmp_path, broken(), "modeldeployment/chat", "-n", "ml")
+    assert result.exit_code == 0, result.output
+    assert "ModelDeployment ml/chat: InvalidNodeSelector" in result.stdout
+    assert "1 of 2 replicas placed; nothing moves until every selector compiles." in result.stdout
+    assert f"engine main, request gpu ({PATH}[0].selectors[0].cel):\n  compilation failed" in result.stdout
+    assert "ERROR: <input>:1:7: undefined field 'drivr'\n   | device.drivr" in result.stdout, (
+        "the caret is under its word"
+    )
+    assert f"engine main, request nic ({PATH}[2].selectors[1].cel):\n  must evaluate to bool" in result.stdout
+    assert "request fine" not in result.stdout
+    assert "Retained" in result.stdout
+    assert "`modelplane match EXPRESSION` tries them" in result.stdout
+
+
+def test_the_json_of_selectors_that_do_not_compile_has_positions_and_the_fields_of_any_account(tmp_path: Path) -> None:
+    told = json.loads(asked(tmp_path, broken(), "md/chat", "-n", "ml", "-o", "json").stdout)
+    other = json.loads(asked(tmp_path, FLEET, "md/chat", "-n", "ml", "-o", "json").stdout)
+    assert told.keys() == other.keys()
+    assert (told["reason"], told["wanted"], told["placed"], told["missing"]) == ("InvalidNodeSelector", 2, 1, 1)
+    assert told["message"].startswith(f"{PATH}[0].selectors[0].cel: ")
+    assert [(one["request"], one["line"], one["column"]) for one in told["invalidSelectors"]] == [
+        ("gpu", 1, 7),
+        ("nic", 0, 0),
+    ]
+    assert told["replicas"][0]["message"] == "fits pool default, the first of this deployment there"
+    assert other["invalidSelectors"] == []
+
+
+def test_a_gang_says_whose_selector_does_not_compile(tmp_path: Path) -> None:
+    gang = deployment("chat", 1)
+    members = gang["spec"]["template"]["spec"]["engines"][0]["members"]
+    leader = {name: value for name, value in members[0].items() if name != "nodeSelector"} | {"role": "Leader"}
+    worker = members[0] | {"role": "Worker", "worker": {"nodes": 1}}
+    worker["nodeSelector"]["devices"][0]["selectors"] = [{}, {"cel": "1"}]
+    members[:] = [leader, worker]
+    result = asked(tmp_path, [gang], "modeldeployment/chat", "-n", "ml")
+    assert "Worker of engine main, request gpu (" in result.stdout
+
+
+def test_pools_of_replicas_that_serve_and_are_too_many_are_told(tmp_path: Path) -> None:
+    """Both serve, so nothing is refused and nothing moves; the pool is short of a node all the same."""
+    chat = deployment("chat", 2)
+    east, west = inference_cluster("east", pools={"default": 1}), inference_cluster("west", pools={"default": 0})
+    elsewhere = deployment("other", 1)
+    fleet = [east, west, chat, replica(chat, "east"), replica(chat, "east", 1), elsewhere, replica(elsewhere, "west")]
+    said = "pool east/default has 1 node and its replicas need 2"
+    assert f"Overcommitted: {said}\n" in asked(tmp_path, fleet, "md/chat", "-n", "ml").stdout
+    told = json.loads(asked(tmp_path, fleet, "md/chat", "-n", "ml", "-o", "json").stdout)
+    assert told["overcommitted"] == [said], "west is another deployment's trouble"
+
+
+def test_a_replica_without_room_is_told_with_its_pool_and_nodes(tmp_path: Path) -> None:
+    chat = deployment("chat", 2)
+    fleet = [
+        inference_cluster("east", pools={"default": 1}),
+        chat,
+        replica(chat, "east"),
+        replica(chat, "east", 1, ready=False),
+    ]
+    said = "stays on east without room: pool default has 1 nodes, and replicas take 2"
+    assert said in asked(tmp_path, fleet, "md/chat", "-n", "ml").stdout
+    assert any(
+        said in note for note in json.loads(asked(tmp_path, fleet, "md/chat", "-n", "ml", "-o", "json").stdout)["notes"]
+    )
 
 
 BARE = {"apiVersion": "modelplane.ai/v1alpha1", "metadata": {"name": "a"}}

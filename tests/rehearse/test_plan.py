@@ -13,7 +13,10 @@ from click.testing import CliRunner, Result
 
 from modelplane.api.meta import Object
 from modelplane.cli import main
+from modelplane.plan.edits import Edits, edited
+from modelplane.plan.restarts import Restarts
 from modelplane.plan.scene import Scene
+from modelplane.plan.whatif import rehearse
 from tests.kube.fake_api import FakeApi
 from tests.rehearse.words import deployment, device, inference_class, inference_cluster, replica
 
@@ -92,7 +95,7 @@ def test_a_lost_cluster_takes_its_room_along(tmp_path: Path) -> None:
     assert changes(found) == ["removed ml/chat east"]
     result = on(tmp_path, [*small, *FLEET[3:]], "--lose", "east")
     assert "ml/chat does not fit: 1 of 2 replicas placed; 1 without a place" in result.stdout
-    assert "free 1 node of pool default (on west)" in result.stdout
+    assert "add 1 node to pool default (on west)" in result.stdout, "its own replica there is no room to free"
     assert "Not everything fits." in result.stdout
 
 
@@ -279,6 +282,22 @@ def test_folders_lists_and_standard_input_are_read_and_other_kinds_passed_over(t
         (["--scale", "chat=1"], 1, "is no NS/NAME=N"),
         (["--pool", "east/default=-1"], 1, "is no CLUSTER/POOL=NODES"),
         (["--scale", "ml/chat=many"], 1, "is no NS/NAME=N"),
+        (["--scale", "ml/chat=-1"], 1, "is no NS/NAME=N, where the number is 0 or more"),
+        (["--scale", "ml/chat=1", "ml/chat=2"], 1, "ml/chat is given twice, as 1 and as 2"),
+        (["--scale", "ml/chat=1", "--scale", "ml/chat=1"], 1, "ml/chat is given twice"),
+        (["--scale", "a/b/chat=1"], 1, "'b/chat' is no name of a deployment"),
+        (["--scale", "M_L/chat=1"], 1, "'M_L' is no name of a namespace: lower case letters, digits and '-'"),
+        (["--scale", "m.l/chat=1"], 1, "'m.l' is no name of a namespace"),
+        (["--scale", f"ml/chat={'9' * 5000}"], 1, "does not fit 64 bits"),
+        (["--scale", "ml/chat=1001"], 1, "--scale ml/chat=1001 would be refused: spec.replicas: Invalid value: 1001: "),
+        (["--scale", "ml/chat=1001"], 1, "should be less than or equal to 1000"),
+        (["--pool", "east/default=1", "east/default=2"], 1, "east/default is given twice"),
+        (["--pool", "east/de_fault=1"], 1, "'de_fault' is no name of a pool"),
+        (["--pool", "East/default=1"], 1, "'East' is no name of a cluster"),
+        (["--drain", ""], 1, "'' is no name of a cluster"),
+        (["--lose", "east/default"], 1, "'east/default' is no name of a cluster"),
+        (["--lose", "east", "east"], 1, "cluster east is lost in this rehearsal"),
+        (["-f", "-", "--add", "-"], 1, "standard input, which can be read once"),
         (["stray"], 1, "unexpected extra argument"),
         (["-f", "nowhere.yaml"], 1, "does not exist"),
         (["--lose", "east", "--drain", "east"], 1, "cluster east is lost in this rehearsal"),
@@ -291,6 +310,129 @@ def test_a_question_that_cannot_be_read_or_answered_never_ends_like_one_that_doe
     result = on(tmp_path, FLEET, *arguments)
     assert result.exit_code == code
     assert said in result.stderr
+
+
+def test_what_was_stored_against_the_rules_is_no_reason_to_refuse_a_number(tmp_path: Path) -> None:
+    """An older API server took it; only what the option adds is judged."""
+    old = inference_cluster("east", pools={"default": 1})
+    old["spec"]["cluster"] = {"source": "GKE"}
+    fleet = [inference_class("h100"), old, CHAT, replica(CHAT, "east")]
+    assert told(tmp_path, fleet, "--pool", "east/default=2")["fits"] is True
+
+
+def test_add_takes_clusters_and_classes_and_passes_other_projects_objects_over(tmp_path: Path) -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "north-kubeconfig", "namespace": "default"}}
+    found = told(tmp_path, FLEET, "--add", file(tmp_path, inference_cluster("north"), secret))
+    assert found["notes"][0] == "passed over: Secret default/north-kubeconfig (placement does not read it)"
+    result = on(tmp_path, FLEET, "--add", file(tmp_path, deployment("more")))
+    assert result.exit_code == 1
+    assert (
+        "change.yaml:1: ModelDeployment is none of InferenceClass, InferenceCluster; give it with -f" in result.stderr
+    )
+
+
+def test_what_is_wrong_with_replicas_that_stay_is_told(tmp_path: Path) -> None:
+    """A class loses devices: the replicas stay where they are, and a person is told so. So they are where nodes go."""
+    chat = deployment("chat", 1, count=2)
+    fleet = [inference_class("h100", device(count=2)), inference_cluster("east", devices=[device(count=2)]), chat]
+    smaller = file(tmp_path, inference_class("h100", device(count=1)))
+    found = told(tmp_path, [*fleet, replica(chat, "east")], "-f", smaller)
+    name = replica(chat, "east")["metadata"]["name"]
+    said = f"replica {name} stays on east, though engine main: its requests no longer match pool default"
+    assert found["deployments"][0]["notes"] == [said]
+    assert f"ml/chat: {said}\n" in on(tmp_path, [*fleet, replica(chat, "east")], "-f", smaller).stdout
+    asleep = replica(chat, "east", ready=False)
+    found = told(tmp_path, [*fleet, asleep], "--pool", "east/default=0", code=2)
+    assert found["deployments"][0]["notes"] == [
+        f"replica {name} stays on east without room: pool default has 0 nodes, and replicas take 1"
+    ]
+
+
+def changed(obj: Object, **fields: Any) -> Object:
+    """The deployment with other fields of its container; ``metadata`` is that of the pods."""
+    copy: Object = json.loads(json.dumps(obj))
+    template = copy["spec"]["template"]["spec"]["engines"][0]["members"][0]["template"]
+    if "metadata" in fields:
+        template["metadata"] = fields.pop("metadata")
+    if "imagePullSecrets" in fields:
+        template["spec"]["imagePullSecrets"] = fields.pop("imagePullSecrets")
+    template["spec"]["containers"][0] |= fields
+    return copy
+
+
+RESTARTS = [
+    ({"image": "engine:2"}, "engine main has another image (engine:1 -> engine:2)", "a new version rolls out"),
+    ({"env": [{"name": "A", "value": "1"}]}, "engine main has another env", "pods read it at their start"),
+    ({"args": ["--x"], "command": ["run"]}, "engine main has another command, args", "so are these"),
+    ({"metadata": {"labels": {"a": "b"}}}, "engine main has another metadata", "labels are the pod's own"),
+    ({"imagePullSecrets": [{"name": "s"}]}, "engine main has another imagePullSecrets", "part of the pod"),
+]
+
+
+@pytest.mark.parametrize(("fields", "said", "reason"), RESTARTS, ids=[case[2] for case in RESTARTS])
+def test_replicas_whose_pods_start_anew_where_they_are_are_told(fields: dict[str, Any], said: str, reason: str) -> None:
+    now = Scene(FLEET, TAKEN)
+    found = rehearse(now, edited(now, Edits(manifests=[_applied(changed(CHAT, **fields))])).scene)
+    assert {(str(move.kind), move.source, move.target, move.why) for move in found.moves} == {
+        ("updated", cluster, cluster, f"its pods restart: {said}") for cluster in ("east", "west")
+    }, reason
+    assert (found.fits, found.notes) == (True, ())
+
+
+def test_a_snapshot_tells_images_and_says_what_it_cannot_tell(tmp_path: Path) -> None:
+    """Environment and arguments are no part of it, so those of a manifest are no difference."""
+    given = changed(CHAT, env=[{"name": "A", "value": "1"}])
+    found = told(tmp_path, FLEET, "-f", file(tmp_path, given))
+    assert changes(found) == []
+    assert found["notes"][0].startswith("ml/chat: a snapshot has images of containers and nothing else of pods")
+    found = told(tmp_path, FLEET, "-f", file(tmp_path, changed(CHAT, image="engine:2")))
+    assert (changes(found), found["notes"]) == (["updated ml/chat east east", "updated ml/chat west west"], [])
+
+
+def test_a_replica_that_moves_or_goes_is_not_told_to_restart_besides(tmp_path: Path) -> None:
+    other = file(tmp_path, changed(deployment("chat", 2), image="engine:2"))
+    found = told(tmp_path, FLEET, "-f", other, "--drain", "east")
+    assert sorted(changes(found)) == ["moved ml/chat east west", "updated ml/chat west west"]
+    larger = changed(deployment("chat", 2), image="engine:2")
+    larger["spec"]["template"]["spec"]["engines"][0]["copies"] = 2
+    found = told(tmp_path, FLEET, "-f", file(tmp_path, larger))
+    assert {one["why"] for one in found["changes"]} == {
+        "resized 1 -> 2 nodes; its pods restart: engine main has another image (engine:1 -> engine:2)"
+    }
+
+
+def test_serving_cache_and_phase_are_told_and_engines_that_come_are_not(tmp_path: Path) -> None:
+    """What comes and goes is another's account."""
+    split = deployment("chat", 2)
+    inner = split["spec"]["template"]["spec"]
+    inner["serving"] = {"mode": "PrefillDecode"}
+    inner["modelCacheRef"] = {"name": "weights"}
+    inner["engines"] = [
+        inner["engines"][0] | {"phase": "Prefill"},
+        inner["engines"][0] | {"name": "b", "phase": "Decode"},
+    ]
+    now, then = Scene(FLEET, TAKEN), Scene([split], TAKEN)
+    (why, other) = Restarts.of(now, then).reasons.values()
+    assert why == other
+    assert why == (
+        "its pods restart: serving mode Unified -> PrefillDecode; ModelCache none -> weights; engine main has another phase"
+    )
+    inner["engines"][0]["members"] = [inner["engines"][0]["members"][0] | {"role": "Leader"}]
+    assert "image" not in next(iter(Restarts.of(now, then).reasons.values())), "no such member runs"
+
+
+def test_a_member_without_a_pod_template_is_saved_read_and_compared(tmp_path: Path) -> None:
+    """It is admitted and cannot be composed; a fleet that has one can be saved all the same."""
+    empty = json.loads(json.dumps(CHAT))
+    empty["spec"]["template"]["spec"]["engines"][0]["members"][0]["template"] = {}
+    assert changes(told(tmp_path, [*FLEET[:3], empty])) == ["placed ml/chat east", "placed ml/chat west"]
+    now = Scene(FLEET, TAKEN)
+    assert set(Restarts.of(now, Scene([empty])).reasons.values()) == {
+        "its pods restart: engine main has another pod template"
+    }
+    stamped = Scene([empty, replica(empty, "east")])
+    assert Restarts.of(stamped, stamped).reasons == {}
+    assert Restarts.of(stamped, Scene([])).reasons == {}
 
 
 def test_a_stored_selector_that_does_not_compile_holds_its_replicas(tmp_path: Path) -> None:
@@ -397,7 +539,9 @@ def test_a_deployment_goes_where_its_cache_goes(tmp_path: Path) -> None:
     assert "new replicas wait for the ModelCache" in fate["message"]
     (fate,) = told(tmp_path, fleet, "-f", file(tmp_path, model_cache()), code=2)["deployments"]
     assert [one["code"] for one in fate["clusters"]] == ["NoCacheStorage"]
-    added = ["--add", file(tmp_path, stocked, model_cache(region="eu"))]
+    cache = tmp_path / "cache.yaml"
+    cache.write_text(yaml.safe_dump(model_cache(region="eu")))
+    added = ["--add", file(tmp_path, stocked), "-f", str(cache)]
     assert changes(told(tmp_path, fleet, *added)) == ["placed ml/cached west"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +16,9 @@ from modelplane.tables import fold, table
 
 if TYPE_CHECKING:
     from modelplane.kube.client import Client
-    from modelplane.plan.explanation import Explanation, Refusal
+    from modelplane.plan.explanation import Explanation, Refusal, Seat
     from modelplane.plan.scene import Scene
+    from modelplane.plan.stopped import Stopped
 
 KINDS = ("modeldeployment", "modeldeployments", "md")
 
@@ -36,8 +38,11 @@ def command(
     The smallest change that would help has the fewest steps, then the smaller kind of step: wait, undrain, tolerate a taint, label,
     create or stage the cache, free devices, add nodes, lower a count, drop a selector.
     """
+    from modelplane.api import model_deployment
     from modelplane.errors import ModelplaneError
-    from modelplane.plan.explanation import explain
+    from modelplane.plan.explanation import Explanation, explain
+    from modelplane.plan.request import InvalidNodeSelector
+    from modelplane.plan.stopped import stopped
 
     kind, slash, name = target.partition("/")
     if not slash or not name or kind.lower().partition(".")[0] not in KINDS:
@@ -45,15 +50,20 @@ def command(
             f"{target} is no modeldeployment/NAME; deployments are what is placed, as in modeldeployment/{name or target}"
         )
     scene = saved(snapshot) if snapshot is not None else options.run(live(data_dir, kubeconfig))
+    found: Explanation | Stopped
     try:
         deployment = _deployment(scene, namespace, name)
-        found = explain(scene.fleet(), scene.request(deployment), scene.lacks(deployment))
+        fleet, lacks = scene.fleet(), scene.lacks(deployment)
+        try:
+            found = explain(fleet, scene.request(deployment), lacks, scene.taken)
+        except InvalidNodeSelector:
+            found = stopped(fleet, model_deployment.parse(deployment), lacks, scene.taken)
     except ModelplaneError as error:
         raise click.ClickException(str(error)) from error
     if output == "json":
         say_json(found.document(), indent=2)
     else:
-        say(_text(found))
+        say(_text(found) if isinstance(found, Explanation) else _stopped(found))
 
 
 def _deployment(scene: Scene, namespace: str, name: str) -> dict[str, object]:
@@ -93,7 +103,7 @@ async def read(client: Client) -> Scene:
 def saved(path: Path) -> Scene:
     """The fleet of a snapshot."""
     from modelplane.errors import InvalidObject
-    from modelplane.plan.scene import of_document
+    from modelplane.plan.saved import of_document
 
     try:
         return of_document(document(path, "what `modelplane snapshot FILE` wrote"))
@@ -103,8 +113,43 @@ def saved(path: Path) -> Scene:
 
 def _text(found: Explanation) -> str:
     plan, width = found.plan, options.width()
-    parts = [f"ModelDeployment {found.deployment}: {plan.condition().reason}", fold(f"{plan.headline()}.", width)]
+    parts = [
+        f"ModelDeployment {found.deployment}: {plan.condition().reason}",
+        fold(f"{plan.headline()}. {_of(found.asked)}", width),
+    ]
     parts += [fold(f"note: {note}", width) for note in found.notes]
+    parts.append(_seats(found.seats))
+    leaving = [[one.name, one.cluster, str(one.reason), one.message] for one in plan.removed]
+    parts.append(table(("LEAVES", "CLUSTER", "REASON", "WHY"), leaving, width))
+    parts.append(refusals(found.refusals))
+    parts += [fold(f"Overcommitted: {text}", width) for text in found.overcommitted]
+    parts.append(smallest(found.nearest))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _stopped(found: Stopped) -> str:
+    """What is there, and every selector that does not compile."""
+    from modelplane.plan.stopped import REASON
+
+    width = options.width()
+    there = len(found.seats)
+    headline = (
+        f"{there} of {found.wanted} replicas placed; nothing moves until every selector compiles. {_of(found.asked)}"
+    )
+    parts = [f"ModelDeployment {found.deployment}: {REASON}", fold(headline, width)]
+    parts += [fold(f"note: {note}", width) for note in found.notes]
+    parts += [f"{fault.whose} ({fault.path}):\n{textwrap.indent(fault.message, '  ')}" for fault in found.faults]
+    parts.append(_seats(found.seats))
+    parts += [fold(f"Overcommitted: {text}", width) for text in found.overcommitted]
+    parts.append("Correct the selectors; `modelplane match EXPRESSION` tries them on the fleet's devices.")
+    return "\n\n".join(part for part in parts if part)
+
+
+def _of(asked: str) -> str:
+    return f"Figures as of {asked or 'an unknown time'}."
+
+
+def _seats(seats: Sequence[Seat]) -> str:
     rows = [
         [
             seat.replica,
@@ -114,28 +159,26 @@ def _text(found: Explanation) -> str:
             "yes" if seat.ready else "no",
             "; ".join(text for text in (seat.why, seat.note) if text),
         ]
-        for seat in found.seats
+        for seat in seats
     ]
-    parts.append(table(("REPLICA", "CLUSTER", "POOLS", "STATE", "READY", "WHY"), rows, width))
-    leaving = [[one.name, one.cluster, str(one.reason), one.message] for one in plan.removed]
-    parts.append(table(("LEAVES", "CLUSTER", "REASON", "WHY"), leaving, width))
-    parts.append(refusals(found.refusals))
-    parts.append(smallest(found.nearest))
-    return "\n\n".join(part for part in parts if part)
+    return table(("REPLICA", "CLUSTER", "POOLS", "STATE", "READY", "WHY"), rows, options.width())
 
 
 def refusals(found: Sequence[Refusal]) -> str:
     """A line for each cluster: whether it takes one more, what it lacks, and what would help."""
+    from modelplane.plan.figures import brief
+
     rows = [
         [
             one.verdict.cluster,
             str(one.verdict.code),
+            brief(one.figures),
             one.verdict.message or "-",
             ", then ".join(step.text for step in one.changes) or "-",
         ]
         for one in found
     ]
-    return table(("CLUSTER", "ONE MORE", "WHY", "SMALLEST CHANGE"), rows, options.width())
+    return table(("CLUSTER", "ONE MORE", "FIGURES", "WHY", "SMALLEST CHANGE"), rows, options.width())
 
 
 def smallest(nearest: Refusal | None) -> str:

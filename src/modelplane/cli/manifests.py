@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
-def read(paths: Sequence[Path]) -> list[Object]:
+def read(paths: Sequence[Path], kinds: Sequence[str] = ()) -> list[Object]:
     """Every manifest of the files and folders (- for standard input). What an API server would refuse ends the command, named by
-    file and line."""
+    file and line, and so does an object of ours of other ``kinds`` than these, where any are named."""
     from modelplane.server.manifests import Text
     from modelplane.server.offline import Judge, Severity
 
@@ -34,7 +34,9 @@ def read(paths: Sequence[Path]) -> list[Object]:
             for value in _objects(document.value):
                 said = [one for one in judge.judge(value) if one.severity is Severity.ERROR]
                 faults += [f"{where}: {one.message}" for one in said]
-                if not said and _named(value):
+                if not said and kinds and _of_ours(value) and value["kind"] not in kinds:
+                    faults.append(f"{where}: {value['kind']} is none of {', '.join(kinds)}; give it with -f")
+                elif not said and _named(value):
                     found.append(value)
                 elif not said:
                     faults.append(f"{where}: metadata.name is missing")
@@ -62,6 +64,12 @@ def _objects(value: Any) -> Iterator[Any]:
         yield from value.get("items") or ()
     else:
         yield value
+
+
+def _of_ours(value: Any) -> bool:
+    from modelplane.server.offline import OURS
+
+    return str(value["apiVersion"]).partition("/")[0] in OURS
 
 
 def _named(value: Any) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -14,7 +15,16 @@ from modelplane.cli.output import say, say_json
 
 if TYPE_CHECKING:
     from modelplane.api.meta import Key
+    from modelplane.plan.edits import Edits
+    from modelplane.plan.scene import Scene
     from modelplane.plan.whatif import Fate, Rehearsal
+
+ADDED: Final = ("InferenceClass", "InferenceCluster")
+"""What --add takes."""
+NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+DIGITS: Final = 18
+"""Of a number that surely fits 64 bits."""
+T = TypeVar("T", bound=Hashable)
 
 MANY: Final = ("-f", "--filename", "--drain", "--lose", "--add", "--scale", "--pool")
 """Options that take every word up to the next option."""
@@ -93,43 +103,103 @@ def command(
     from modelplane.plan.whatif import rehearse
 
     edits = Edits(
-        manifests=(*files.read(add), *files.read(manifests)),
-        drain=drain,
-        lose=lose,
-        scale=dict(_scale(text) for text in scale),
-        pools=dict(_pool(text) for text in pools),
+        manifests=(*files.read(add, ADDED), *files.read(manifests)),
+        drain=_clusters(drain, "--drain"),
+        lose=_clusters(lose, "--lose"),
+        scale=_once(map(_scale, scale), "--scale"),
+        pools=_once(map(_pool, pools), "--pool"),
     )
     now = saved(snapshot) if snapshot is not None else options.run(live(data_dir, kubeconfig))
     try:
         then = edited(now, edits)
+        _judge(now, then.scene, edits)
         found = rehearse(now, then.scene, then.notes, then.stranded)
     except ModelplaneError as error:
         raise click.ClickException(str(error)) from error
     if output == "json":
-        say_json({"asOf": now.taken, **found.document()}, indent=2)
+        say_json({"asOf": now.taken or None, **found.document()}, indent=2)
     else:
         say(_text(found, now.taken))
     if not found.fits:
         sys.exit(2)
 
 
+def _clusters(names: Sequence[str], option: str) -> Sequence[str]:
+    for name in names:
+        _check(name, "cluster", option)
+    return names
+
+
 def _scale(text: str) -> tuple[Key, int]:
     from modelplane.api.meta import Key
 
-    target, number = _number(text, "--scale", "NS/NAME=N")
-    return Key(*target), number
+    (namespace, name), number = _number(text, "--scale", "NS/NAME=N")
+    _check(namespace, "namespace", "--scale")
+    _check(name, "deployment", "--scale")
+    return Key(namespace, name), number
 
 
 def _pool(text: str) -> tuple[tuple[str, str], int]:
-    return _number(text, "--pool", "CLUSTER/POOL=NODES")
+    (cluster, pool), number = _number(text, "--pool", "CLUSTER/POOL=NODES")
+    _check(cluster, "cluster", "--pool")
+    _check(pool, "pool", "--pool")
+    return (cluster, pool), number
 
 
 def _number(text: str, option: str, form: str) -> tuple[tuple[str, str], int]:
     target, equals, number = text.rpartition("=")
     first, slash, second = target.partition("/")
     if not (equals and slash and first and second and number.isascii() and number.isdigit()):
-        raise click.BadParameter(f"{text!r} is no {form}", param_hint=option)
+        raise click.BadParameter(f"{text!r} is no {form}, where the number is 0 or more", param_hint=option)
+    if len(number) > DIGITS:
+        raise click.BadParameter(f"{number[:DIGITS]}... does not fit 64 bits", param_hint=option)
     return (first, second), int(number)
+
+
+def _check(name: str, what: str, option: str) -> None:
+    """A name that nothing can have is mistyped, and not merely absent."""
+    if not NAME.fullmatch(name) or (what == "namespace" and "." in name):
+        dot = "" if what == "namespace" else ", '.'"
+        raise click.BadParameter(
+            f"{name!r} is no name of a {what}: lower case letters, digits{dot} and '-', with a letter or digit at both ends",
+            param_hint=option,
+        )
+
+
+def _once(given: Iterable[tuple[T, int]], option: str) -> dict[T, int]:
+    """Numbers by target. Two for one target are two questions."""
+    found: dict[T, int] = {}
+    for target, number in given:
+        if target in found:
+            name = "/".join(target) if isinstance(target, tuple) else str(target)
+            raise click.BadParameter(f"{name} is given twice, as {found[target]} and as {number}", param_hint=option)
+        found[target] = number
+    return found
+
+
+def _judge(now: Scene, then: Scene, edits: Edits) -> None:
+    """What an API server would say to the new numbers ends the command; faults that were stored before are no news."""
+    from modelplane.api import inference_cluster, model_deployment
+    from modelplane.api.meta import Key
+
+    changed = {f"--scale {key}={number}": (model_deployment.KIND, key) for key, number in edits.scale.items()}
+    changed |= {
+        f"--pool {cluster}/{pool}={number}": (inference_cluster.KIND, Key("", cluster))
+        for (cluster, pool), number in edits.pools.items()
+    }
+    if not changed:
+        return
+    from modelplane.server.offline import Judge, Severity
+
+    judge = Judge()
+    for option, (kind, key) in changed.items():
+        before, after = (
+            [one.message for one in judge.judge(scene.get(kind, key) or {}) if one.severity is Severity.ERROR]
+            for scene in (now, then)
+        )
+        fresh = [message for message in after if message not in before]
+        if fresh:
+            raise click.ClickException(f"{option} would be refused: {'; '.join(fresh)}")
 
 
 def _text(found: Rehearsal, taken: str) -> str:
@@ -149,9 +219,10 @@ def _text(found: Rehearsal, taken: str) -> str:
     for fate in found.fates:
         if not fate.fits:
             parts.append(_refused(fate))
+    parts.append("\n".join(fold(f"{fate.deployment}: {note}", width) for fate in found.fates for note in fate.notes))
     parts += [fold(f"Overcommitted: {text}", width) for text in found.overcommitted]
     verdict = "Everything fits." if found.fits else "Not everything fits."
-    parts.append(f"{verdict} Figures as of {taken}; nothing was changed.")
+    parts.append(f"{verdict} Figures as of {taken or 'an unknown time'}; nothing was changed.")
     return "\n\n".join(part for part in parts if part)
 
 

@@ -62,8 +62,8 @@ def edited(scene: Scene, edits: Edits) -> Edited:
         fresh = (inference_cluster.KIND, cluster["metadata"]["name"]) in touched
         if fresh or any((inference_class.KIND, name) in touched for name in classes):
             _publish(made, scene, cluster, notes, stranded)
-    for name in edits.lose:
-        _cluster(made, name)
+    for position, name in enumerate(edits.lose):
+        _cluster(made, name, edits.lose[:position])
         made.drop(inference_cluster.KIND, Key("", name))
     for name in edits.drain:
         cluster = _cluster(made, name, edits.lose)

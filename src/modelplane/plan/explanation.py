@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from modelplane.api.meta import Key
+from modelplane.plan.figures import Figure, figures, overcommitted, stale
 from modelplane.plan.fleet import Fleet, Replica
 from modelplane.plan.outcome import Placement, Plan, State
 from modelplane.plan.placement import plan
@@ -38,6 +39,21 @@ class Seat(msgspec.Struct, frozen=True, kw_only=True):
     ready: bool = False
     waiting_pods: int = 0
 
+    def document(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "name": self.replica,
+            "cluster": self.cluster,
+            "index": self.index,
+            "pools": list(self.pools),
+            "state": self.state,
+            "ready": self.ready,
+            "code": self.code,
+            "message": self.why,
+            "note": self.note,
+            "waitingPods": self.waiting_pods,
+        }
+
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster that takes no further replica, and the smallest change after which it would."""
@@ -46,6 +62,8 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     changes: tuple[Change, ...] = ()
     lets: str = "one more replica fit"
     """What the changes let happen."""
+    figures: tuple[Figure, ...] = ()
+    """Where the figures of its pools come from."""
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +76,10 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Every cluster of the fleet, the nearest first."""
     notes: tuple[str, ...] = ()
     """What a person should know besides."""
+    overcommitted: tuple[str, ...] = ()
+    """Pools of its replicas that hold more than they have nodes for, in words."""
+    asked: str = ""
+    """The time of the question, which is that of declared figures."""
 
     @property
     def nearest(self) -> Refusal | None:
@@ -72,39 +94,28 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         condition = self.plan.condition()
         nearest = self.nearest
         return {
+            "asOf": self.asked or None,
             "deployment": self.deployment,
             "wanted": self.plan.wanted,
             "placed": self.plan.placed,
             "missing": self.plan.missing,
             "reason": condition.reason,
             "message": condition.message,
-            "replicas": [
-                {
-                    "name": seat.replica,
-                    "cluster": seat.cluster,
-                    "index": seat.index,
-                    "pools": list(seat.pools),
-                    "state": seat.state,
-                    "ready": seat.ready,
-                    "code": seat.code,
-                    "message": seat.why,
-                    "note": seat.note,
-                    "waitingPods": seat.waiting_pods,
-                }
-                for seat in self.seats
-            ],
+            "invalidSelectors": [],
+            "replicas": [seat.document() for seat in self.seats],
             "removed": [
                 {"name": one.name, "cluster": one.cluster, "reason": str(one.reason), "message": one.message}
                 for one in self.plan.removed
             ],
             "clusters": [refusal(one) for one in self.refusals],
             "smallestChange": refusal(nearest) if nearest is not None else None,
+            "overcommitted": list(self.overcommitted),
             "notes": list(self.notes),
         }
 
 
-def explain(fleet: Fleet, request: PlacementRequest, notes: Iterable[str] = ()) -> Explanation:
-    """The account of a deployment on a fleet that has its replicas in it."""
+def explain(fleet: Fleet, request: PlacementRequest, notes: Iterable[str] = (), asked: str = "") -> Explanation:
+    """The account of a deployment on a fleet that has its replicas in it; ``asked`` is the time of the question."""
     found = plan(fleet, request, explain=True)
     known = {one.key.name: one for one in fleet.of_deployment(request.key)}
     # Changes are tried on what is left once this plan is carried out.
@@ -127,15 +138,24 @@ def explain(fleet: Fleet, request: PlacementRequest, notes: Iterable[str] = ()) 
                 steps = smallest_change(
                     _without(after, Key(request.key.namespace, name)), request, cluster, opened=True
                 )
-        one = Refusal(verdict=verdict, changes=steps)
+        one = Refusal(verdict=verdict, changes=steps, figures=figures(cluster, asked))
         refusals.append(msgspec.structs.replace(one, lets=f"{name or held[0].name} take its new size") if held else one)
+    seats = tuple(_seat(placement, known.get(placement.name)) for placement in found.placements)
     return Explanation(
         deployment=str(request.key),
         plan=found,
-        seats=tuple(_seat(placement, known.get(placement.name)) for placement in found.placements),
+        seats=seats,
         refusals=tuple(refusals),
-        notes=tuple(notes),
+        notes=(*notes, *untold(found, seats), *stale(fleet, asked)),
+        overcommitted=tuple(overcommitted(fleet, {seat.cluster for seat in seats})),
+        asked=asked,
     )
+
+
+def untold(found: Plan, seats: Iterable[Seat]) -> list[str]:
+    """Notes of the plan that no seat has."""
+    told = [seat.note or seat.why for seat in seats if seat.note or seat.why]
+    return [note for note in found.notes if not any(note.endswith(text) for text in told)]
 
 
 def _after(fleet: Fleet, found: Plan) -> Fleet:
@@ -176,6 +196,7 @@ def refusal(one: Refusal) -> dict[str, Any]:
         "short": verdict.short,
         "changes": changes(one.changes),
         "lets": one.lets if one.changes else "",
+        "figures": [figure.document() for figure in one.figures],
     }
 
 

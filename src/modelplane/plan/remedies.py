@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from modelplane.plan.capacity import Claims, Ledger, PoolLedger, pods_per_node
+from modelplane.plan.capacity import Claims, Ledger, Need, PoolLedger, pods_per_node
 from modelplane.plan.devices import Request
 from modelplane.plan.fitting import Matcher, Option, fit
 from modelplane.plan.fleet import Cluster, Fleet, Pool, Shape
@@ -43,7 +43,7 @@ class Step(StrEnum):
     STAGE_CACHE = "StageCache"
     """Give the cluster storage for model caches, or have the ModelCache choose it, so that the cache is staged there."""
     FREE = "Free"
-    """Free devices, or whole nodes, that others hold."""
+    """Free devices, or whole nodes, that others hold; never those of the deployment's own replicas."""
     ADD_NODES = "AddNodes"
     """Add empty nodes to a pool."""
     LOWER_COUNT = "LowerCount"
@@ -77,13 +77,15 @@ def smallest_change(
     if cluster.deleting or not cluster.pools or (request.gang and cluster.stack != GANG_STACK):
         return ()
     shape, ledger = fleet.memo.shapes[cluster.name], fleet.ledger(cluster.name)
+    mine = (one for one in fleet.of_deployment(request.key) if one.cluster == cluster.name)
+    own = [need for replica in mine for need in replica.needs]
     options = Matcher(request.engines).options(shape)
     if fit(options, ledger) is not None:
         return tuple(opening)
-    found = _room(cluster, options, ledger)
+    found = _room(cluster, options, ledger, own)
     if found is None or len(found) > 1:
         found = _less(shape, request.engines, ledger) or _first(
-            itertools.chain([found] if found else [], _less_and_room(cluster, shape, request.engines, ledger))
+            itertools.chain([found] if found else [], _less_and_room(cluster, shape, request.engines, ledger, own))
         )
     return (*opening, *found) if found is not None else ()
 
@@ -125,16 +127,32 @@ def _opening(cluster: Cluster, request: PlacementRequest) -> Iterator[Change]:
 # --- room ---------------------------------------------------------------------------------------------------------
 
 
-def _room(cluster: Cluster, options: Sequence[Sequence[Option]], ledger: Ledger) -> tuple[Change, ...] | None:
+def _room(
+    cluster: Cluster, options: Sequence[Sequence[Option]], ledger: Ledger, own: Sequence[Need]
+) -> tuple[Change, ...] | None:
     """The smallest way to room for engines that all have pools; None where one has none, or no way is known."""
     if not all(options):
         return None
-    return _first(_freeing(cluster, options, ledger)) or _first(_adding(cluster, options, ledger))
+    return _first(_freeing(cluster, options, ledger, own)) or _first(_adding(cluster, options, ledger))
 
 
-def _freeing(cluster: Cluster, options: Sequence[Sequence[Option]], ledger: Ledger) -> Iterator[tuple[Change, ...]]:
-    """Free devices on one pool, as few as let everything fit."""
+def _others(pool: Pool, ledger: PoolLedger, own: Sequence[Need]) -> int:
+    """What others hold of a pool, in nodes where those are counted, else in devices: nobody makes room for a replica by taking away
+    another of the same deployment."""
+    mine = [need for need in own if need.pool == pool.name]
+    if ledger.buckets is None:
+        return max(0, pool.capacity.nodes - ledger.nodes - sum(need.pods for need in mine))
+    whole = sum(count for _, count in pool.whole_node) * max(0, pool.capacity.nodes)
+    free = sum(nodes * sum(count for _, count in free) for free, nodes in ledger.buckets.items())
+    return max(0, whole - free - sum(need.pods * sum(count for _, count in need.claims) for need in mine))
+
+
+def _freeing(
+    cluster: Cluster, options: Sequence[Sequence[Option]], ledger: Ledger, own: Sequence[Need]
+) -> Iterator[tuple[Change, ...]]:
+    """Free devices on one pool, as few as let everything fit, of those that others hold."""
     for pool in cluster.pools:
+        others = _others(pool, ledger.pools[pool.name], own)
         wanted = sorted(
             {need.claims for found in options for one in found for need in one.needs if one.pool == pool.name}
         )
@@ -150,6 +168,8 @@ def _freeing(cluster: Cluster, options: Sequence[Sequence[Option]], ledger: Ledg
                 if not amount:
                     break
                 freed, nodes = freed + amount, nodes + 1
+                if freed > others:
+                    break
                 if fit(options, trial) is not None:
                     yield (_freed(pool.name, claims, freed, nodes, pool.capacity.observed),)
                     break
@@ -259,12 +279,12 @@ def _less(shape: Shape, engines: Sequence[Engine], ledger: Ledger) -> tuple[Chan
 
 
 def _less_and_room(
-    cluster: Cluster, shape: Shape, engines: Sequence[Engine], ledger: Ledger
+    cluster: Cluster, shape: Shape, engines: Sequence[Engine], ledger: Ledger, own: Sequence[Need]
 ) -> Iterator[tuple[Change, ...]]:
     """Ways to ask for less that need room besides."""
     asking = ((change, Matcher(asked).options(shape)) for change, asked in _asking_less(engines))
     for change, options in itertools.islice((one for one in asking if all(one[1])), _TRIES):
-        room = _room(cluster, options, ledger)
+        room = _room(cluster, options, ledger, own)
         if room is not None:
             yield (change, *room)
 

@@ -6,13 +6,12 @@ what planning needs and nothing else: no Secrets, no containers' environment, no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from modelplane.api import inference_class, inference_cluster, model_cache, model_deployment, model_replica
 from modelplane.api.labels import PLACEMENT
 from modelplane.api.meta import GVK, Key, Object
-from modelplane.api.shape import Root, Shape, read
 from modelplane.errors import InvalidObject
 from modelplane.plan.fleet import Fleet
 from modelplane.plan.request import PlacementRequest
@@ -28,11 +27,17 @@ KINDS: Final = (
 """Everything that placement reads."""
 
 
-class Scene:
-    """Objects by kind and key; treat them as immutable. ``taken`` is the time of its figures."""
+FORM: Final = 1
+"""Version of a snapshot's form; a reader refuses any other."""
 
-    def __init__(self, objects: Iterable[Object] = (), taken: str = "") -> None:
+
+class Scene:
+    """Objects by kind and key; treat them as immutable. ``taken`` is the time of its figures, empty where it is not known, and
+    ``bare`` says that containers have lost everything but name and image."""
+
+    def __init__(self, objects: Iterable[Object] = (), taken: str = "", *, bare: bool = False) -> None:
         self.taken = taken
+        self.bare = bare
         self._objects: dict[GVK, dict[Key, Object]] = {kind: {} for kind in KINDS}
         for obj in objects:
             self.put(obj)
@@ -60,7 +65,7 @@ class Scene:
         return [found[key] for key in sorted(found)]
 
     def copy(self) -> Scene:
-        return Scene(self, self.taken)
+        return Scene(self, self.taken, bare=self.bare)
 
     def __iter__(self) -> Iterator[Object]:
         for kind in KINDS:
@@ -104,39 +109,16 @@ class Scene:
     # --- as a document --------------------------------------------------------------------------------------------
 
     def document(self) -> Object:
-        """A List that `of_document` reads again."""
-        return {"apiVersion": "v1", "kind": "List", "takenAt": self.taken, "items": [_bare(obj) for obj in self]}
+        """A List that `saved.of_document` reads again."""
+        taken = {"takenAt": self.taken} if self.taken else {}
+        return {
+            "apiVersion": "v1",
+            "kind": "List",
+            "snapshotVersion": FORM,
+            **taken,
+            "items": [_bare(obj) for obj in self],
+        }
 
-
-def of_document(document: Any) -> Scene:
-    """The scene of a snapshot, or of what `kubectl get -o json` writes. Raises InvalidObject."""
-    items = document.get("items") if isinstance(document, Mapping) else None
-    if not isinstance(items, list):
-        raise InvalidObject("a snapshot is a List with items; write one with `modelplane snapshot`")
-    scene = Scene(items, str(document.get("takenAt") or "an unknown time"))
-    for obj in scene:
-        _SHAPES[GVK.of(obj)](obj)
-    return scene
-
-
-class _CacheSpec(Shape, frozen=True, kw_only=True):
-    """What a snapshot keeps of a ModelCache."""
-
-    cluster_selector: model_deployment.ClusterSelector | None = None
-
-
-class _Cache(Root, frozen=True, kw_only=True):
-    spec: _CacheSpec
-
-
-_SHAPES: Final[Mapping[GVK, Callable[[Object], Root]]] = {
-    inference_class.KIND: inference_class.parse,
-    inference_cluster.KIND: inference_cluster.parse,
-    model_cache.KIND: lambda obj: read(_Cache, obj),
-    model_deployment.KIND: model_deployment.parse,
-    model_replica.KIND: model_replica.parse,
-}
-"""A file may hold anything; what is read later without a type has to have its shape."""
 
 _METADATA: Final = ("name", "namespace", "uid", "labels", "ownerReferences", "creationTimestamp", "deletionTimestamp")
 
@@ -181,7 +163,9 @@ def _without_containers(holder: Mapping[str, Any]) -> Object:
 
 
 def _without_environment(member: Mapping[str, Any]) -> Object:
-    pod = (member.get("template") or {}).get("spec") or {}
+    pod = (member.get("template") or {}).get("spec")
+    if not pod:
+        return {**member, "template": {}}
     containers = [
         {field: container[field] for field in ("name", "image") if field in container}
         for container in pod.get("containers") or ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Final
 
@@ -19,10 +19,12 @@ from modelplane.api.meta import Key
 from modelplane.plan.capacity import Need, PoolCapacity, PoolLedger
 from modelplane.plan.devices import claims_by_class
 from modelplane.plan.explanation import Explanation, Refusal, explain, refusal
+from modelplane.plan.figures import overcommitted, stale
 from modelplane.plan.fleet import Cluster, Fleet, Picture, Replica, ReplicaEngine, ReplicaMember, accounted
 from modelplane.plan.outcome import Departure, Placement, Plan, State
 from modelplane.plan.placement import plan
 from modelplane.plan.request import InvalidNodeSelector, PlacementRequest
+from modelplane.plan.restarts import Restarts
 from modelplane.plan.scene import Scene
 
 ROUNDS: Final = 50
@@ -38,6 +40,8 @@ class Kind(StrEnum):
     """It stays on its pools and has more or fewer pods."""
     REPLACED = "replaced"
     """It stays on its pools, and its pods make room for other ones."""
+    UPDATED = "updated"
+    """It stays as it is placed, and its pods start anew as the deployment has them now."""
     REMOVED = "removed"
 
 
@@ -69,6 +73,8 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True):
     refusals: tuple[Refusal, ...] = ()
     nearest: Refusal | None = None
     fits: bool = True
+    notes: tuple[str, ...] = ()
+    """What a person should know about replicas that stay."""
 
 
 class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,6 +117,7 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
                     "message": fate.message,
                     "clusters": [refusal(one) for one in fate.refusals],
                     "smallestChange": refusal(fate.nearest) if fate.nearest is not None else None,
+                    "notes": list(fate.notes),
                 }
                 for fate in self.fates
             ],
@@ -125,18 +132,25 @@ def rehearse(now: Scene, then: Scene, notes: Iterable[str] = (), stranded: Itera
     settling = _Settling(then)
     settled = settling.run()
     before = now.fleet()
+    restarts = Restarts.of(now, then)
     moves: list[Move] = []
     fates: list[Fate] = []
     for key in sorted({*before.by_deployment, *settling.requests, *settling.broken}):
         had = before.of_deployment(key)
         has = settling.fleet.of_deployment(key)
-        moves += _moves(key, had, has, settling)
+        moves += _moves(key, had, has, settling, restarts)
         fates += _fate(key, len(had), len(has), settling)
     return Rehearsal(
         moves=tuple(moves),
         fates=tuple(fates),
         overcommitted=(*stranded, *overcommitted(settling.fleet)),
-        notes=(*notes, *settled, *(note for deployment in then.waiting_order() for note in then.lacks(deployment))),
+        notes=(
+            *notes,
+            *settled,
+            *(note for deployment in then.waiting_order() for note in then.lacks(deployment)),
+            *restarts.notes,
+            *stale(settling.fleet, then.taken),
+        ),
     )
 
 
@@ -145,6 +159,7 @@ class _Settling:
 
     def __init__(self, scene: Scene) -> None:
         self.picture = Picture()
+        self.asked = scene.taken
         start = scene.fleet()
         for cluster in start.clusters.values():
             self.picture.put(cluster)
@@ -285,17 +300,24 @@ def _freed(capacity: PoolCapacity, need: Need) -> PoolCapacity:
 # --- the difference -----------------------------------------------------------------------------------------------
 
 
-def _moves(key: Key, had: list[Replica], has: list[Replica], settling: _Settling) -> list[Move]:
+def _moves(key: Key, had: list[Replica], has: list[Replica], settling: _Settling, restarts: Restarts) -> list[Move]:
     """Replicas that go are paired with those that come, except where the deployment becomes smaller."""
     old = {(one.key.name, one.cluster): one for one in had}
     new = {(one.key.name, one.cluster): one for one in has}
     gone = [one for name, one in sorted(old.items()) if name not in new]
     come = [one for name, one in sorted(new.items()) if name not in old]
-    moves = [
-        _changed(key, old[name], new[name], settling.fleet.clusters.get(name[1]))
-        for name in sorted(old.keys() & new.keys())
-        if old[name].engines != new[name].engines
-    ]
+    seats = {one.name: one.state for one in (settling.plans[key].placements if key in settling.plans else ())}
+    moves = []
+    for same in sorted(old.keys() & new.keys()):
+        was, becomes, (name, cluster) = old[same], new[same], same
+        # One that leaves or is held runs as it was stamped.
+        anew = restarts.why(was) if seats.get(name) in (State.RETAINED, State.NEW) else ""
+        if was.engines != becomes.engines:
+            moves.append(_changed(key, was, becomes, settling.fleet.clusters.get(cluster), anew))
+        elif anew:
+            moves.append(
+                Move(kind=Kind.UPDATED, deployment=str(key), replica=name, source=cluster, target=cluster, why=anew)
+            )
     for one in gone:
         reason, why = settling.left.get((key.namespace, one.key.name), (None, ""))
         if come and reason is not Departure.SCALED_DOWN:
@@ -320,7 +342,7 @@ def _moves(key: Key, had: list[Replica], has: list[Replica], settling: _Settling
     return moves
 
 
-def _changed(key: Key, old: Replica, new: Replica, cluster: Cluster | None) -> Move:
+def _changed(key: Key, old: Replica, new: Replica, cluster: Cluster | None, anew: str = "") -> Move:
     """A replica that keeps its name and cluster and does not run there as it did."""
     was, becomes = _pools(old), _pools(new)
     before, after = _pods(old), _pods(new)
@@ -331,7 +353,7 @@ def _changed(key: Key, old: Replica, new: Replica, cluster: Cluster | None) -> M
         kind, why = Kind.MOVED, f"moves from pool {', '.join(was)} to {', '.join(becomes)} (its pods are replaced)"
         source, target = (f"{name}/{','.join(pools)}" for name, pools in ((source, was), (target, becomes)))
     elif _form(old) == _form(new):
-        kind, why = Kind.RESIZED, f"resized {sizes}"
+        kind, why = Kind.RESIZED, f"resized {sizes}{f'; {anew}' if anew else ''}"
     else:
         kind, why = Kind.REPLACED, "replaced in place" if before == after else f"replaced in place, {sizes}"
     return Move(kind=kind, deployment=str(key), replica=new.key.name, source=source, target=target, why=why)
@@ -371,7 +393,7 @@ def _fate(key: Key, before: int, after: int, settling: _Settling) -> list[Fate]:
     condition = found.condition()
     account: Explanation | None = None
     if not found.complete:
-        account = explain(settling.fleet, settling.requests[key])
+        account = explain(settling.fleet, settling.requests[key], asked=settling.asked)
     return [
         Fate(
             deployment=str(key),
@@ -389,26 +411,6 @@ def _fate(key: Key, before: int, after: int, settling: _Settling) -> list[Fate]:
             headline=f"{found.headline()}.",
             refusals=account.refusals if account is not None else (),
             nearest=account.nearest if account is not None else None,
+            notes=found.notes,
         )
     ]
-
-
-def overcommitted(fleet: Fleet) -> list[str]:
-    """Pools with fewer nodes than their replicas take, in words."""
-    found = []
-    for name, cluster in sorted(fleet.clusters.items()):
-        for pool, nodes in _lacks(fleet, cluster).items():
-            has = next(one.capacity.nodes for one in cluster.pools if one.name == pool)
-            found.append(
-                f"pool {name}/{pool} has {has} node{'' if has == 1 else 's'} and its replicas need {has + nodes}"
-            )
-    return found
-
-
-def _lacks(fleet: Fleet, cluster: Cluster) -> Mapping[str, int]:
-    ledger = fleet.ledger(cluster.name)
-    return {
-        name: -(pool.nodes + pool.grow)
-        for name, pool in ledger.pools.items()
-        if pool.buckets is None and pool.nodes + pool.grow < 0
-    }
