@@ -8,7 +8,7 @@ import pytest
 from modelplane.api.meta import GVK, Object
 from modelplane.errors import ApplyConflict, BadBody
 from modelplane.server.builtin import builtin_schema, object_meta
-from modelplane.server.fieldmanager import FieldSet, apply, track_update, unchanged
+from modelplane.server.fieldmanager import FieldSet, apply, judge, track_update, unchanged
 from modelplane.server.schema import Schema
 from modelplane.server.schema.node import Compiler
 
@@ -268,8 +268,12 @@ def test_a_write_that_only_renews_times_is_no_write() -> None:
     ],
 )  # fmt: skip
 def test_a_configuration_that_cannot_be_applied_is_a_bad_request(spec: Object, more: Object, message: str) -> None:
-    with pytest.raises(BadBody) as caught:
+    def request() -> None:
+        judge(widget(spec, **more), WIDGET)
         put(widget({"n": 1}), spec, "one", **more)
+
+    with pytest.raises(BadBody) as caught:
+        request()
     assert message in str(caught.value)
 
 

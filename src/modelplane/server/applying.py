@@ -6,7 +6,6 @@ from modelplane.api.meta import GVK, Object
 from modelplane.errors import ApplyConflict, BadBody, Refusal
 from modelplane.server import bodies, fieldmanager, refusals, shaping, writing
 from modelplane.server.call import Answer, Call
-from modelplane.server.fieldmanager.typed import undeclared
 from modelplane.server.nulls import without_nulls
 from modelplane.server.objects import now
 from modelplane.server.reading import one
@@ -38,10 +37,6 @@ async def _apply(call: Call, applied: Object, manager: str) -> tuple[bool, Entry
                 force=call.request.query.flag("force"),
             )
             return merged if call.type.custom else without_nulls(call.type.schema.root, merged)
-        except BadBody as error:
-            if not str(error).startswith("failed to create typed"):
-                raise
-            raise Refusal(500, "", str(error)) from None
         except ApplyConflict as conflict:
             causes = [
                 {"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": path}
@@ -101,12 +96,10 @@ def _configuration(call: Call) -> Object:
         raise refusals.bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
-    wrong = undeclared(call.type.schema.root, value)
-    if wrong:
-        told = wrong[0] if len(wrong) == 1 else "errors:\n  " + "\n  ".join(wrong)
-        place = f"{metadata.get('namespace') or ''}/{call.name}"
-        what = f"{given.group}/{given.version}, Kind={given.kind}"
-        raise Refusal(500, "", f"failed to create typed patch object ({place}; {what}): {told}")
+    try:
+        fieldmanager.judge(value, call.type.schema)
+    except BadBody as error:
+        raise Refusal(500, "", str(error)) from None
     if not call.type.custom:
         value = shaping.of_kind(value, call.type.gvk, empty=True)
         metadata = value["metadata"]

@@ -178,7 +178,8 @@ class Connection(asyncio.Protocol):
                 else:
                     self.write(head)
                     self.write(body)
-                await self.ready()
+                if self._writable is not None:
+                    await self._writable
             if not keep_alive:
                 self._closing = True
         finally:
@@ -320,21 +321,18 @@ def _whole(answer: Answer, extra: str) -> bytes:
 
 def _head(code: int, type_: str, length: int | None, extra: str, *, cached: bool = False) -> bytes:
     """The status line and headers of an answer; ``extra`` are whole lines."""
+    start = _start(int(time.time()), code, type_, cached)
+    size = b"" if length is None else b"content-length: %d\r\n" % length
+    lines = extra.encode("latin-1", "replace") if extra else b""
+    return b"%b%012x\r\n%b%b\r\n" % (start, next(_numbers), size, lines)
+
+
+@lru_cache(maxsize=16)
+def _start(second: int, code: int, type_: str, cached: bool) -> bytes:
+    """What answers of one kind have in common within a second: all up to the number in their identity."""
     control = "" if cached else "cache-control: no-cache, private\r\n"
-    size = "" if length is None else f"content-length: {length}\r\n"
     kind = f"content-type: {type_}\r\n" if type_ else ""
     return (
-        f"HTTP/1.1 {code} {_PHRASES.get(code, '')}\r\ndate: {_date()}\r\n{kind}{control}"
-        f"audit-id: {_AUDIT}{next(_numbers):012x}\r\n{size}{extra}\r\n"
+        f"HTTP/1.1 {code} {_PHRASES.get(code, '')}\r\ndate: {formatdate(second, usegmt=True)}\r\n{kind}{control}"
+        f"audit-id: {_AUDIT}"
     ).encode("latin-1", "replace")
-
-
-_today: list[object] = [0, ""]
-
-
-def _date() -> str:
-    """The time as a header has it, made once a second."""
-    second = int(time.time())
-    if _today[0] != second:
-        _today[:] = second, formatdate(second, usegmt=True)
-    return str(_today[1])

@@ -74,7 +74,7 @@ class Query:
     """Query parameters with Kubernetes' reading of booleans and numbers."""
 
     def __init__(self, raw: str) -> None:
-        self._values = parse_qs(raw, keep_blank_values=True) if raw else {}
+        self._values = _parsed(raw) if raw else {}
 
     def get(self, name: str) -> str:
         values = self._values.get(name)
@@ -99,6 +99,12 @@ class Query:
             return int(text)
         except ValueError:
             raise refusals.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+
+
+@lru_cache(maxsize=256)
+def _parsed(raw: str) -> Mapping[str, list[str]]:
+    """Most clients ask with few sets of parameters."""
+    return parse_qs(raw, keep_blank_values=True)
 
 
 @dataclass(slots=True)

@@ -83,7 +83,7 @@ def known_fields(call: Call, obj: Object, duplicates: Sequence[str] = (), *, pat
     kept, unknown = (obj, []) if sound else schema.prune(obj)
     if (unknown or duplicates) and validation == "Strict":
         raise undecodable(call, obj, strict_error(unknown, duplicates), patched)
-    if validation == "Warn":
+    if (unknown or duplicates) and validation == "Warn":
         for text in field_warnings(unknown, duplicates):
             call.request.warn(text)
     return kept

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable
 from typing import Final
 
-from modelplane.api.meta import Object
+from modelplane.api.meta import GVK, Object
 from modelplane.errors import ApplyConflict, BadBody
 from modelplane.server.equality import same
 from modelplane.server.fieldmanager import claims
@@ -51,12 +51,12 @@ def apply(
 ) -> Object:
     """The object after an apply patch, not yet defaulted, with ``managedFields`` kept.
 
-    ``live`` is None when the patch creates the object. Raises ``ApplyConflict``, or ``BadBody`` for a configuration
-    that the schema does not allow.
+    ``live`` is None when the patch creates the object. ``applied`` is what ``judge`` passed. Raises ``ApplyConflict``, or
+    ``BadBody`` for another version than that of the object.
     """
     version = applied.get("apiVersion") or ""
     stored = live if live is not None else {"apiVersion": version, "kind": applied.get("kind")}
-    _acceptable(stored, applied, schema.root)
+    _acceptable(stored, applied)
     managers, current = _taken_apart(stored)
     who = entries.owner(APPLY, manager, version, subresource)
     if live is None:
@@ -92,6 +92,17 @@ def _over(
     if not same(current, merged) and who in after:
         after[who] = Managed(after[who].fields, version, time)
     return merged, entries.encode(after)
+
+
+def judge(applied: Object, schema: Schema) -> None:
+    """Raises BadBody for a configuration that the schema does not allow."""
+    wrong = undeclared(schema.root, applied)
+    if wrong:
+        metadata, gvk = applied.get("metadata") or {}, GVK.of(applied)
+        told = wrong[0] if len(wrong) == 1 else "errors:\n  " + "\n  ".join(wrong)
+        place = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
+        what = f"{gvk.group}/{gvk.version}, Kind={gvk.kind}"
+        raise BadBody(f"failed to create typed patch object ({place}; {what}): {told}")
 
 
 def track_update(
@@ -172,6 +183,8 @@ def _with_managers(obj: Object, listed: list[Object]) -> Object:
 
 
 def _sent_or_known(sent: object, known: Managers) -> Managers:
+    if sent is None:
+        return known
     if isinstance(sent, list) and len(sent) == 1 and not sent[0]:
         return {}
     if sent == []:
@@ -182,20 +195,14 @@ def _sent_or_known(sent: object, known: Managers) -> Managers:
         return known
 
 
-def _acceptable(live: Object, applied: Object, node: Node) -> None:
+def _acceptable(live: Object, applied: Object) -> None:
     version, expected = applied.get("apiVersion"), live.get("apiVersion")
     if version != expected:
         raise BadBody(
             f"Incorrect version specified in apply patch. Specified patch version: {version}, expected: {expected}"
         )
-    metadata = applied.get("metadata") or {}
-    if metadata.get("managedFields"):
+    if (applied.get("metadata") or {}).get("managedFields"):
         raise BadBody("metadata.managedFields must be nil")
-    wrong = undeclared(node, applied)
-    if wrong:
-        told = wrong[0] if len(wrong) == 1 else "errors:\n  " + "\n  ".join(wrong)
-        name = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
-        raise BadBody(f"failed to create typed patch object ({name}; {version}, Kind={applied.get('kind')}): {told}")
 
 
 def _applied(

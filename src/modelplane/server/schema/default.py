@@ -29,23 +29,21 @@ def _value(node: Node, value: object) -> object:
     if not node.has_default_below:
         return value
     if isinstance(value, dict):
-        filled = {name: _field(node, name, child) for name, child in value.items()}
-        for name, child in node.properties.items():
-            if name not in filled and child.default is not MISSING:
-                filled[name] = _value(child, copy.deepcopy(child.default))
-        same = len(filled) == len(value) and all(filled[name] is value[name] for name in value)
-        return value if same else filled
+        new: Object = {}
+        for name, item in value.items():
+            child = node.field(name)
+            if child is not None and child.has_default_below and (filled := _value(child, item)) is not item:
+                new[name] = filled
+        for name, child in node.defaulted:
+            if name not in value:
+                new[name] = _value(child, copy.deepcopy(child.default))
+        return {**value, **new} if new else value
     if isinstance(value, list) and node.items is not None:
         below = node.items
         instead = None if below.nullable or below.default is MISSING else below.default
         items = [_value(below, copy.deepcopy(instead) if item is None else item) for item in value]
         return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
     return value
-
-
-def _field(node: Node, name: str, value: object) -> object:
-    child = node.field(name)
-    return value if child is None else _value(child, value)
 
 
 def _without_nulls(node: Node, value: object) -> object:

@@ -83,7 +83,7 @@ _FORMATS: Final[dict[str, Callable[[str], bool]]] = {
     "uuid4": _uuid("4" + _HEX + "{3}", "[89abAB]" + _HEX + "{3}"),
     "uuid5": _uuid("5" + _HEX + "{3}", "[89abAB]" + _HEX + "{3}"),
 }
-_RANGES: Final = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
+RANGES: Final = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 
 
 def conforms(format_: str, value: object) -> bool:
@@ -91,8 +91,8 @@ def conforms(format_: str, value: object) -> bool:
     if isinstance(value, str):
         check = _FORMATS.get(format_)
         return check is None or check(value)
-    if isinstance(value, int) and format_ in _RANGES:
-        low, high = _RANGES[format_]
+    if isinstance(value, int) and format_ in RANGES:
+        low, high = RANGES[format_]
         return low <= value <= high
     return True
 

@@ -102,13 +102,20 @@ def label_key(text: str) -> tuple[str, ...]:
     return (*found, *_qualified(name))
 
 
+@lru_cache(maxsize=1024)
+def _known_value(text: str) -> tuple[str, ...]:
+    return tuple(label_value(text))
+
+
 def labels(values: Mapping[str, object], path: str) -> list[FieldError]:
     """Errors of a label map."""
     found: list[tuple[str, str]] = []
     for key in values:
-        found += [(key, words) for words in label_key(key)]
+        if wrong := label_key(key):
+            found += [(key, words) for words in wrong]
     for value in map(str, values.values()):
-        found += [(value, words) for words in label_value(value)]
+        if wrong := _known_value(value):
+            found += [(value, words) for words in wrong]
     return [FieldError(path=path, type=ErrorType.INVALID, bad_value=bad, message=words) for bad, words in found]
 
 
@@ -128,9 +135,10 @@ def metadata(
             message = "name or generateName is required"
             errors.append(FieldError(path="metadata.name", type=ErrorType.REQUIRED, message=message))
         prefix = meta.get("generateName") or ""
-        masked = f"{prefix[:-2]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix
-        for words in rule(masked) if prefix else ():
-            invalid("generateName", prefix, words)
+        if prefix:
+            masked = f"{prefix[:-2]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix
+            for words in rule(masked):
+                invalid("generateName", prefix, words)
         for words in rule(name) if name else ():
             invalid("name", name, words)
     else:
@@ -138,7 +146,8 @@ def metadata(
         for field in _IMMUTABLE:
             if meta.get(field) != before.get(field):
                 invalid(field, meta.get(field), "field is immutable")
-    errors += labels(meta.get("labels") or {}, "metadata.labels")
+    if meta.get("labels"):
+        errors += labels(meta["labels"], "metadata.labels")
     annotations = meta.get("annotations") or {}
     for key in annotations:
         for words in label_key(key.lower()):
@@ -148,14 +157,14 @@ def metadata(
     ):
         message = f"may not be more than {_ANNOTATIONS_LIMIT} bytes"
         errors.append(FieldError(path="metadata.annotations", type=ErrorType.TOO_LONG, message=message))
-    for position, finalizer in enumerate(meta.get("finalizers") or ()):
+    finalizers = meta.get("finalizers") or ()
+    for position, finalizer in enumerate(finalizers):
         wrong = label_key(finalizer)
         for words in wrong:
             invalid("finalizers", finalizer, words)
         if not wrong and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS and core:
             message = "name is neither a standard finalizer name nor is it fully qualified"
             invalid(f"finalizers[{position}]", finalizer, message)
-    finalizers = meta.get("finalizers") or ()
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         invalid("finalizers", list(finalizers), "finalizer orphan and foregroundDeletion cannot be both set")
     references = meta.get("ownerReferences")

@@ -35,8 +35,9 @@ class Node:
     """
 
     __slots__ = (
-        "additional", "atomic", "constraints", "default", "embedded", "has_default_below", "has_lists_below", "items", "list_type",
-        "map_keys", "merge_key", "name", "nullable", "preserve", "properties", "required", "rules", "sound", "strategies", "type",
+        "additional", "atomic", "constraints", "default", "defaulted", "embedded", "has_default_below", "has_lists_below",
+        "items", "list_type", "map_keys", "merge_key", "name", "nullable", "preserve", "properties", "required", "rules",
+        "sound", "strategies", "type",
     )  # fmt: skip
 
     def __init__(self, type_: str = "") -> None:
@@ -51,6 +52,8 @@ class Node:
         self.preserve = False
         self.embedded = False
         self.default: object = MISSING
+        self.defaulted: tuple[tuple[str, Node], ...] = ()
+        """The properties that have a default."""
         self.has_default_below = False
         self.has_lists_below = False
         """Whether this is a set or a list map, or has one below."""
@@ -102,7 +105,12 @@ def with_properties(node: Node, properties: Mapping[str, Node]) -> Node:
     """The same place of a schema with these fields besides its own, or instead of them."""
     copy = _copy(node)
     copy.properties = {**node.properties, **properties}
+    copy.defaulted = _defaulted(copy)
     return copy
+
+
+def _defaulted(node: Node) -> tuple[tuple[str, Node], ...]:
+    return tuple((name, child) for name, child in node.properties.items() if child.default is not MISSING)
 
 
 _IGNORED: Final = {
@@ -178,6 +186,7 @@ class Compiler:
         if self._builtin and not node.properties and node.additional is None and node.type in ("object", ""):
             node.preserve = node.atomic = True
         children = [*node.properties.values(), node.additional, node.items]
+        node.defaulted = _defaulted(node)
         node.has_default_below = any(
             child is not None and (child.default is not MISSING or child.has_default_below) for child in children
         )

@@ -71,7 +71,7 @@ class Rules:
             before = old if isinstance(old, dict) and not node.atomic else {}
             for name, item in value.items():
                 child = node.field(name)
-                if child is not None:
+                if child is not None and self._present(child):
                     where = join(path, name) if name in node.properties else f"{path}[{name}]"
                     self._walk(child, item, before.get(name), where, errors)
         elif isinstance(value, list) and node.items is not None:

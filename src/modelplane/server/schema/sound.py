@@ -8,16 +8,19 @@ value that they pass as well.
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Mapping
 from typing import Final
 
 from modelplane.server.schema.decode import type_mismatch
 from modelplane.server.schema.errors import FieldError
-from modelplane.server.schema.formats import conforms, is_quantity, pattern
+from modelplane.server.schema.formats import RANGES, conforms, is_quantity, pattern
 from modelplane.server.schema.node import Node, Sound
 from modelplane.server.schema.validate import constraints, key_of
 
 _TEXTS: Final = frozenset({str})
+_TYPES: Final = {"string": str, "integer": int, "boolean": bool}
 _SIZES: Final = {
     "string": ("minLength", "maxLength"),
     "array": ("minItems", "maxItems"),
@@ -59,6 +62,17 @@ def _limited(node: Node, shape: Sound) -> Sound:
     rules = node.constraints
     if not rules:
         return shape
+    if node.type == "string" and rules.keys() <= {"minLength", "maxLength"}:
+        least, most = rules.get("minLength", 0), rules.get("maxLength", sys.maxsize)
+        return lambda value: type(value) is str and least <= len(value) <= most
+    if (
+        node.type == "integer"
+        and rules.keys() <= {"minimum", "maximum", "format"}
+        and rules.get("format", "int64") in RANGES
+    ):
+        low, high = RANGES[rules.get("format", "int64")] if "format" in rules else (-math.inf, math.inf)
+        low, high = max(low, rules.get("minimum", low)), min(high, rules.get("maximum", high))
+        return lambda value: type(value) is int and low <= value <= high
     tests = [test for name, test in _limits(node) if name in rules]
     if len(tests) < len(rules):
 
@@ -106,10 +120,16 @@ def _struct(node: Node) -> Sound:
         node.preserve,
     )
 
+    plain = {
+        name: _TYPES[below.type] for name, below in properties.items() if below.type in _TYPES and not below.constraints
+    }
+
     def check(value: object) -> bool:
         if type(value) is not dict:
             return False
         for name, item in value.items():
+            if type(item) is plain.get(name):
+                continue
             below = properties.get(name) or additional
             if below is None:
                 if not preserve:
