@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 
+from modelplane.cli import main
+from modelplane.cli.options import run as run_work
 from modelplane.cli.output import BROKEN_PIPE
+from modelplane.errors import InvalidKubeconfig
+from tests.kube.fake_api import FakeApi
 
 ROOT = Path(__file__).parent.parent
 DEVICES = str(ROOT / "tests" / "plan" / "data" / "devices.json")
@@ -17,11 +26,8 @@ FLEET = '{"apiVersion": "v1", "kind": "List", "items": []}'
 PRINTING = [
     ["--help"],
     ["--version"],
-    ["plan", "--help"],
-    ["plan", "--snapshot", "-"],
     ["plan", "--snapshot", "-", "-o", "json"],
     ["match", "true", "--devices", DEVICES],
-    ["match", "true", "--devices", DEVICES, "-o", "json"],
     ["check", str(ROOT / "examples")],
     ["down", "--data-dir", "/nonexistent/modelplane"],
 ]
@@ -50,6 +56,46 @@ def test_a_reader_that_has_gone_away_ends_the_command_quietly(arguments: list[st
         assert run(arguments, stdout=writer, stderr=subprocess.PIPE) == (BROKEN_PIPE, "")
     finally:
         os.close(writer)
+
+
+def test_work_of_several_tasks_ends_in_the_words_of_the_first_that_failed() -> None:
+    """`status --watch` reads and prints at once."""
+
+    async def work() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(asyncio.sleep(60))
+            async with asyncio.TaskGroup():
+                raise InvalidKubeconfig("users[0].name is missing")
+
+    with pytest.raises(click.ClickException, match=r"^users\[0\]\.name is missing$"):
+        run_work(work())
+
+
+async def test_a_snapshot_that_cannot_be_finished_leaves_the_older_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "fleet.json"
+    kept.write_text("older")
+    async with FakeApi() as api:
+        config = tmp_path / "kubeconfig"
+        config.write_text(api.kubeconfig_text())
+        arguments = ["snapshot", str(kept), "--kubeconfig", str(config)]
+        before = sorted(tmp_path.iterdir())
+
+        def full(self: Path, target: Path) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "replace", full)
+            result = await asyncio.to_thread(CliRunner().invoke, main, arguments)
+        assert (result.exit_code, result.stderr) == (1, f"Error: {kept} cannot be written: No space left on device\n")
+        assert (kept.read_text(), sorted(tmp_path.iterdir())) == ("older", before)
+        result = await asyncio.to_thread(CliRunner().invoke, main, arguments)
+        assert (result.exit_code, json.loads(kept.read_text())["items"]) == (0, [])
+        link = tmp_path / "link"
+        link.symlink_to(kept)
+        result = await asyncio.to_thread(CliRunner().invoke, main, ["snapshot", str(link), *arguments[2:]])
+        assert (result.exit_code, link.is_symlink()) == (0, True)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")

@@ -36,10 +36,32 @@ def test_a_name_or_an_address_is_never_cut() -> None:
 
 
 def test_a_column_stays_wide_enough_to_read() -> None:
-    text = table(("A", "B"), [["x" * 70, "some words that could be put one below the other"]], 74)
-    words = [line[72:] for line in text.splitlines()[1:]]
-    assert all(len(word) <= NARROWEST for word in words)
-    assert len(words) == 4
+    words = "some words that could be put one below the other"
+    text = table(("A", "B", "C"), [["x" * 70, words, "y"]], 74)
+    folded = [line[72:86].strip() for line in text.splitlines()[1:]]
+    assert all(len(word) <= NARROWEST for word in folded)
+    assert len(folded) == 4
+
+
+def test_a_last_column_of_words_goes_below_where_there_is_no_room_beside() -> None:
+    """Two names of clusters and a reason are more than 80 columns; the reason is what is read, and the names are copied."""
+    header = ("CHANGE", "DEPLOYMENT", "REPLICA", "FROM", "TO", "WHY")
+    row = [
+        "moved",
+        "ml-team/mock-demo",
+        "mock-demo-49b71",
+        "gpu-us-east-0",
+        "gpu-us-west-0",
+        "it has words " * 8 + "end",
+    ]
+    lines = table(header, [row, [*row[:5], "-"]], 80).splitlines()
+    assert lines[0].split() == list(header[:-1])
+    assert lines[1] == "    WHY"
+    assert lines[2].split() == row[:5]
+    assert lines[3].startswith("    it has words it has words")
+    assert " ".join(" ".join(lines[3:5]).split()) == row[5]
+    assert lines[-1] == "    -"
+    assert max(map(len, lines)) <= 80
 
 
 def test_a_table_without_rows_is_nothing() -> None:

@@ -10,24 +10,44 @@ from collections.abc import Sequence
 from typing import Final
 
 GAP: Final = "  "
+HANG: Final = "    "
 NARROWEST: Final = 14
 """A column of words is not folded below this."""
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], width: int = 0) -> str:
-    """Columns under a header, nothing without rows; columns of words are folded to fit ``width``, 0 leaves them."""
+    """Columns under a header, nothing without rows; columns of words are folded to fit ``width``, 0 leaves them. Where that is not
+    enough, a last column of words goes below the others, a little to the right."""
     if not rows:
         return ""
     lines = [header, *rows]
-    widths = [max(len(line[at]) for line in lines) for at in range(len(header))]
-    if width:
-        _narrow(widths, [_least([line[at] for line in lines]) for at in range(len(header))], width)
-    return "\n".join(text for line in lines for text in _folded(line, widths))
+    widths = _fitting(lines, width)
+    if not width or _total(widths) <= width or len(header) < 2 or not any(" " in row[-1] for row in rows):
+        return "\n".join(text for line in lines for text in _folded(line, widths))
+    widths = _fitting([line[:-1] for line in lines], width)
+    return "\n".join(
+        text
+        for line in lines
+        for text in (*_folded(line[:-1], widths), *(HANG + part for part in _wrapped(line[-1], width - len(HANG))))
+    )
 
 
 def fold(text: str, width: int = 0) -> str:
     """A paragraph in lines of at most ``width``; lines that it has already stay lines."""
     return "\n".join(part for line in text.split("\n") for part in _wrapped(line, width)) if width else text
+
+
+def _fitting(lines: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Widths of the columns, as far as words allow within ``width``."""
+    columns = list(zip(*lines, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    if width:
+        _narrow(widths, [_least(column) for column in columns], width)
+    return widths
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + len(GAP) * (len(widths) - 1)
 
 
 def _least(cells: Sequence[str]) -> int:
@@ -38,7 +58,7 @@ def _least(cells: Sequence[str]) -> int:
 
 def _narrow(widths: list[int], least: Sequence[int], width: int) -> None:
     """Take from the widest column that can give, until all fit or none can."""
-    while sum(widths) + len(GAP) * (len(widths) - 1) > width:
+    while _total(widths) > width:
         giving = [at for at, wide in enumerate(widths) if wide > least[at]]
         if not giving:
             return

@@ -121,6 +121,7 @@ def test_options_that_contradict_each_other_are_refused(arguments: list[str], sa
         ("{", "it is no JSON"),
         ("[]", "devices are an object"),
         ('{"a": {}}', "device a is no object with a driver"),
+        ('{"a": 5}', '$["a"]: device a is no object with a driver; give it one'),
         ('{"a": {"driver": "d", "capacity": 4}}', "of device a are objects"),
         ('{"a": {"driver": "d", "attributes": {"x": 4}}}', '$["a"].attributes["x"]: 4 is no object'),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -30,10 +31,23 @@ def command(file: Path | None, data_dir: Path, kubeconfig: Path | None) -> None:
         say(text)
         return
     try:
-        file.write_text(text + "\n", encoding="utf-8")
+        _write(file, text + "\n")
     except OSError as error:
         raise click.ClickException(f"{file} cannot be written: {error.strerror}") from error
     say(f"{file}: {len(list(scene))} objects", err=True)
+
+
+def _write(file: Path, text: str) -> None:
+    """Whole, or not at all: an older snapshot stays while the new one cannot be finished."""
+    if file.exists() and (file.is_symlink() or not file.is_file()):
+        file.write_text(text, encoding="utf-8")
+        return
+    partial = file.with_name(f"{file.name}.{os.getpid()}.partial")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(file)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def now() -> str:

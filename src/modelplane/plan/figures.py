@@ -85,7 +85,7 @@ def figures(cluster: Cluster, asked: str) -> tuple[Figure, ...]:
 
 def brief(found: Sequence[Figure]) -> str:
     """A cell for a cluster: of observed pools the oldest, and whether any is declared."""
-    declared = ["declared"] if any(not one.observed for one in found) else []
+    declared = [str(one) for one in found if not one.observed][:1]
     observed = [one for one in found if one.observed]
     # One of unknown age may be older than any.
     oldest = [str(max(observed, key=lambda one: (one.age is None, one.age or 0.0)))] if observed else []

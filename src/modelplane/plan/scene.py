@@ -12,7 +12,6 @@ from typing import Any, Final
 from modelplane.api import inference_class, inference_cluster, model_cache, model_deployment, model_replica
 from modelplane.api.labels import PLACEMENT
 from modelplane.api.meta import GVK, Key, Object
-from modelplane.errors import InvalidObject
 from modelplane.plan.fleet import Fleet
 from modelplane.plan.request import PlacementRequest
 from modelplane.plan.snapshot import fleet_of, request_with_cache
@@ -44,10 +43,7 @@ class Scene:
 
     def put(self, obj: Object) -> bool:
         """Take an object in, or in place of the one of its name; False for a kind that placement does not read."""
-        try:
-            kind, key = GVK.of(obj), Key.of(obj)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise InvalidObject("an object of the snapshot has no apiVersion, kind or metadata.name") from error
+        kind, key = GVK.of(obj), Key.of(obj)
         if kind not in self._objects:
             return False
         self._objects[kind][key] = obj
