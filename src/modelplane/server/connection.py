@@ -32,6 +32,8 @@ from modelplane.server.request import MAX_BODY
 LOG: Final = logging.getLogger(__name__)
 IDLE_SECONDS: Final = 120.0
 GRACE_SECONDS: Final = 1.0
+READ: Final = 1 << 16
+"""So much is read at a time; a read of its own for each request would cost memory that comes and goes."""
 LONG: Final = 1 << 16
 """From here on a copy of a body costs more than a write of its own."""
 _PHRASES: Final = {status.value: status.phrase for status in http.HTTPStatus}
@@ -57,7 +59,7 @@ class _Exchange:
         self.size = 0
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """Reads requests of one client, and writes the answers of the application."""
 
     def __init__(self, application: Application, every: Connections) -> None:
@@ -103,9 +105,12 @@ class Connection(asyncio.Protocol):
         if self._task is not None and self._streaming:
             self._task.cancel()
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._every.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
         try:
-            self._parser.feed_data(data)
+            self._parser.feed_data(self._every.buffer[:nbytes])
         except httptools.HttpParserUpgrade:
             self._closing = True  # an answer that refuses, and then the end: nothing here speaks another protocol
         except httptools.HttpParserError:
@@ -254,6 +259,8 @@ class Connections:
 
     def __init__(self, application: Application) -> None:
         self._application = application
+        self.buffer = memoryview(bytearray(READ))
+        """What was just read, whoever sent it: a connection parses it before the next one reads."""
         self._open: set[Connection] = set()
         self._none_open = asyncio.Event()
         self._server: asyncio.Server | None = None
