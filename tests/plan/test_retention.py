@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from modelplane.api.meta import Key
 from modelplane.plan import Departure, PlacementRequest, Replica, State, plan
 from modelplane.plan.fleet import Cluster
+from modelplane.plan.outcome import PlacedEngine, PlacedMember
 from tests.plan.words import (
     GPU,
     ask,
@@ -57,7 +60,8 @@ def test_a_pool_that_is_not_published_now_keeps_its_replicas() -> None:
     flickering = Cluster(name="a", gateway="10.0.0.1", declared_pools=frozenset({"default"}))
     found = plan(fleet(flickering, cluster("b"), under(request, "a/0")), request)
     assert places(found) == ["a/0"]
-    assert found.placements[0].engines[0].members[0].requests is None
+    assert found.placements[0].engines == (PlacedEngine("main", 1, (PlacedMember("Standalone", "default", 1, None),)),)
+    assert found.notes == (), "it cannot be judged now, and nothing is wrong with it"
 
 
 def test_a_pool_that_left_the_spec_is_lost() -> None:
@@ -149,6 +153,58 @@ def test_a_recreated_deployment_does_not_take_the_replicas_of_its_predecessor() 
     found = plan(world, want(uid="new"))
     # The old replica's name is taken until it is gone, so the new one has ten digits.
     assert [len(one.name.rpartition("-")[2]) for one in found.placements] == [10]
+
+
+@pytest.mark.parametrize(
+    ("owner", "uid", "stays", "reason"),
+    [
+        ("u", "u", True, "its own"),
+        ("old", "u", False, "of a deployment of that name which was deleted"),
+        ("", "u", True, "nobody says whose it is"),
+        ("u", "", True, "a rehearsed deployment has no UID yet"),
+        ("", "", True, "neither is known"),
+    ],
+)
+def test_a_replica_belongs_to_the_deployment_unless_both_uids_are_known_and_differ(
+    owner: str, uid: str, stays: bool, reason: str
+) -> None:
+    found = plan(fleet(cluster("a"), replica("a/0", name="m-by-hand", owner=owner)), want(1, uid=uid))
+    assert (found.placements[0].name == "m-by-hand") is stays, reason
+
+
+def test_what_is_not_the_deployments_hides_nothing_that_is() -> None:
+    foreign, twin = replica("a/0", name="m-1", owner="old"), replica("a/1", name="m-3", owner="u")
+    own = [replica("a/1", name="m-2", owner="u"), replica("a/2", name="m-4", owner="u")]
+    found = plan(fleet(cluster("a", pool("default", 5)), foreign, twin, *own), want(2, uid="u"))
+    assert [one.name for one in found.placements] == ["m-2", "m-4"]
+    assert [(one.name, one.reason) for one in found.removed] == [("m-3", Departure.DUPLICATE)]
+
+
+@pytest.mark.parametrize(
+    ("there", "engines", "state", "reason"),
+    [
+        ((2, 1), (1, 2), State.RETAINED, "as many nodes in all"),
+        ((2, 1), (2, 2), State.HELD, "one more"),
+    ],
+)
+def test_whole_nodes_are_counted_over_all_engines_of_a_pool(
+    there: tuple[int, int], engines: tuple[int, int], state: State, reason: str
+) -> None:
+    request = want(1, *(standalone(name=name, copies=copies) for name, copies in zip("xy", engines, strict=True)))
+    stamps = (stamped(name, copies=copies) for name, copies in zip("xy", there, strict=True))
+    own = replica("a/0", *stamps, constraints=request.constraints(), ready=True)
+    assert [one.state for one in plan(fleet(cluster("a", pool("default", 3)), own), request).placements] == [state], (
+        reason
+    )
+
+
+def test_more_devices_of_a_whole_node_are_no_growth_where_nodes_are_counted() -> None:
+    request = want(1, standalone(ask(count=2)))
+    own = replica("a/0", stamped(), constraints=request.constraints(), ready=True)
+    for free, state in ((None, State.RETAINED), ([({GPU: 1}, 1)], State.HELD)):
+        there = pool("default", 1 if free is None else 0, gpu(count=2), free=free)
+        found = plan(fleet(cluster("a", there), own, replica("a/1", of=Key("ml", "other"))), request)
+        assert [one.state for one in found.placements] == [state], f"free: {free}"
 
 
 def test_a_name_that_another_deployment_has_is_not_used_twice() -> None:
