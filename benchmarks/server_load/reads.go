@@ -52,7 +52,6 @@ func ready(l load) (any, error) {
 		if time.Now().After(deadline) {
 			return nil, fmt.Errorf("not ready within %s: %w", l.within, err)
 		}
-		c.http.CloseIdleConnections()
 		time.Sleep(2 * time.Millisecond)
 	}
 }
