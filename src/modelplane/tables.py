@@ -25,16 +25,17 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], width: int = 0) 
     if not width or _total(widths) <= width or len(header) < 2 or not any(" " in row[-1] for row in rows):
         return "\n".join(text for line in lines for text in _folded(line, widths))
     widths = _fitting([line[:-1] for line in lines], width)
-    return "\n".join(
-        text
-        for line in lines
-        for text in (*_folded(line[:-1], widths), *(HANG + part for part in _wrapped(line[-1], width - len(HANG))))
-    )
+    return "\n".join(text for line in lines for text in (*_folded(line[:-1], widths), *_hung(line[-1], width)))
 
 
 def fold(text: str, width: int = 0) -> str:
     """A paragraph in lines of at most ``width``; lines that it has already stay lines."""
     return "\n".join(part for line in text.split("\n") for part in _wrapped(line, width)) if width else text
+
+
+def _hung(cell: str, width: int) -> list[str]:
+    """The cell below its row; one that says nothing is left out."""
+    return [HANG + part for part in _wrapped(cell, width - len(HANG))] if cell not in ("", "-") else []
 
 
 def _fitting(lines: Sequence[Sequence[str]], width: int) -> list[int]:

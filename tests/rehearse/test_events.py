@@ -56,6 +56,20 @@ async def test_one_event_until_the_reason_changes_however_often_it_is_looked_at(
         )
 
 
+async def test_a_replica_that_has_lost_its_room_is_told_with_pool_and_nodes() -> None:
+    """No cluster refuses anything then, so there is no verdict that could say it."""
+    async with FakeApi() as api, running(api) as plane:
+        await api.put(inference_cluster("east", pools={"default": 2}))
+        await api.put(deployment("chat", 2))
+        await plane.settled(lambda: len(api.all("ModelReplica")) == 2)
+        await api.put(inference_cluster("east", pools={"default": 1}))
+        await plane.settled(lambda: any(one["type"] == "Warning" for one in api.all("Event")))
+        (event,) = (one for one in api.all("Event") if one["type"] == "Warning")
+    assert event["reason"] == "PartiallyScheduled"
+    assert event["message"].startswith("2 of 2 replicas placed, 2 of them without room; replica ")
+    assert "without room: pool default has 1 nodes, and replicas take 2" in event["message"]
+
+
 async def test_what_comes_back_after_it_was_well_is_counted_on_its_event() -> None:
     async with FakeApi() as api, running(api) as plane:
         await api.put(inference_cluster("east", pools={"default": 1}))

@@ -264,6 +264,11 @@ def test_folders_lists_and_standard_input_are_read_and_other_kinds_passed_over(t
     assert changes(found) == ["placed ml/more east"]
     assert found["notes"][0] == "passed over: ConfigMap ml/c (placement does not read it)"
     assert found["notes"][1].startswith("passed over: ModelReplica")
+    again = {**config, "metadata": {"name": "d", "namespace": "ml"}}
+    (folder / "b.yaml").write_text(yaml.safe_dump(again))
+    notes = told(tmp_path, FLEET, "-f", str(folder))["notes"]
+    assert notes[0] == "passed over: ConfigMap ml/c, ml/d (placement does not read it)", "a line a kind"
+    (folder / "b.yaml").unlink()
     path = tmp_path / "fleet.json"
     body = yaml.safe_dump(_applied(deployment("more")))
     result = CliRunner().invoke(main, ["plan", "-f", "-", "--snapshot", str(path), "-o", "json"], input=body)
@@ -384,7 +389,12 @@ def test_a_snapshot_tells_images_and_says_what_it_cannot_tell(tmp_path: Path) ->
     given = changed(CHAT, env=[{"name": "A", "value": "1"}])
     found = told(tmp_path, FLEET, "-f", file(tmp_path, given))
     assert changes(found) == []
-    assert found["notes"][0].startswith("ml/chat: a snapshot has images of containers and nothing else of pods")
+    assert found["notes"] == [
+        "a snapshot has images of containers and nothing else of pods, so whether those of ml/chat restart for anything else "
+        "is not told; ask the live fleet"
+    ]
+    fresh = file(tmp_path, changed(deployment("more"), env=[{"name": "A", "value": "1"}]))
+    assert told(tmp_path, FLEET, "-f", fresh)["notes"] == [], "nothing of it runs"
     found = told(tmp_path, FLEET, "-f", file(tmp_path, changed(CHAT, image="engine:2")))
     assert (changes(found), found["notes"]) == (["updated ml/chat east east", "updated ml/chat west west"], [])
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from modelplane.kube.client import Client
 
 T = TypeVar("T")
+NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+"""What an object, a namespace or a pool may be called, more or less."""
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
 data_dir: Decorator = click.option(
@@ -82,6 +85,9 @@ async def get(client: Client, kind: GVK, name: str, namespace: str = "") -> Obje
     from modelplane.plan.edits import no_such
 
     try:
+        if not all(NAME.fullmatch(word) for word in (name, *([namespace] if namespace else ()))):
+            # It goes into a path, and there it would mean something else.
+            raise NotFound(f"{name} is no name", reason="NotFound")
         return await client.get(kind, name, namespace or None)
     except NotFound as error:
         known = [Key.of(one) for one in (await client.list(kind)).items]

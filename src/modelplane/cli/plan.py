@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 ADDED: Final = ("InferenceClass", "InferenceCluster")
 """What --add takes."""
-NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 DIGITS: Final = 18
 """Of a number that surely fits 64 bits."""
 T = TypeVar("T", bound=Hashable)
@@ -158,7 +156,7 @@ def _number(text: str, option: str, form: str) -> tuple[tuple[str, str], int]:
 
 def _check(name: str, what: str, option: str) -> None:
     """A name that nothing can have is mistyped, and not merely absent."""
-    if not NAME.fullmatch(name) or (what == "namespace" and "." in name):
+    if not options.NAME.fullmatch(name) or (what == "namespace" and "." in name):
         dot = "" if what == "namespace" else ", '.'"
         raise click.BadParameter(
             f"{name!r} is no name of a {what}: lower case letters, digits{dot} and '-', with a letter or digit at both ends",

@@ -219,7 +219,7 @@ def _events(
     if scheduled.status is not Status.TRUE and scheduled.reason not in quiet:
         key = deployment.metadata.key
         ask = f"modelplane explain modeldeployment/{key.name} -n {key.namespace} has every cluster."
-        message, code = notice(plan.headline(), () if plan.holding else plan.verdicts, more=ask)
+        message, code = notice(plan.headline(), () if plan.holding else plan.verdicts, plan.notes, more=ask)
         events.append(Event(type="Warning", reason=scheduled.reason, message=message, cause=code or scheduled.reason))
     unseen = _unseen(plan, observed)
     if unseen and len(unseen) == len(plan.placements):

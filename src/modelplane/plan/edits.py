@@ -55,7 +55,12 @@ def edited(scene: Scene, edits: Edits) -> Edited:
     made = scene.copy()
     notes: list[str] = []
     stranded: list[str] = []
-    applied = [note for manifest in edits.manifests for note in _apply(made, manifest)]
+    passed: dict[tuple[str, str], list[str]] = {}
+    for manifest in edits.manifests:
+        why = _apply(made, manifest)
+        if why:
+            passed.setdefault((GVK.of(manifest).kind, why), []).append(str(Key.of(manifest)))
+    applied = [f"passed over: {kind} {', '.join(names)} ({why})" for (kind, why), names in passed.items()]
     touched = {(GVK.of(one), Key.of(one).name) for one in edits.manifests}
     for cluster in made.all(inference_cluster.KIND):
         classes = {pool.get("className") for pool in cluster["spec"].get("nodePools") or ()}
@@ -100,11 +105,12 @@ def no_such(kind: str, name: str, known: Iterable[Key]) -> str:
 # --- manifests ----------------------------------------------------------------------------------------------------
 
 
-def _apply(scene: Scene, manifest: Object) -> list[str]:
-    """Take a manifest as `kubectl apply` would: its spec, its labels over those that are there; the status stays."""
+def _apply(scene: Scene, manifest: Object) -> str:
+    """Take a manifest as `kubectl apply` would: its spec, its labels over those that are there; the status stays. Gives why one is
+    passed over."""
     kind, metadata = GVK.of(manifest), dict(manifest["metadata"])
     if kind == model_replica.KIND:
-        return [f"passed over: ModelReplica {Key.of(manifest)} (replicas are placed, not applied)"]
+        return "replicas are placed, not applied"
     if kind in _NAMESPACED:
         metadata.setdefault("namespace", "default")
     known = scene.get(kind, Key.of({"metadata": metadata}))
@@ -121,9 +127,7 @@ def _apply(scene: Scene, manifest: Object) -> list[str]:
                 spec["taints"] = [*(spec.get("taints") or ()), *drained]
         if "status" in known:
             obj["status"] = known["status"]
-    if not scene.put(obj):
-        return [f"passed over: {kind.kind} {Key.of(manifest)} (placement does not read it)"]
-    return []
+    return "" if scene.put(obj) else "placement does not read it"
 
 
 def _publish(scene: Scene, before: Scene, cluster: Object, notes: list[str], stranded: list[str]) -> None:

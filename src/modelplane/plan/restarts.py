@@ -36,23 +36,26 @@ class Restarts(msgspec.Struct, frozen=True):
         parsed = map(model_deployment.parse, then.all(model_deployment.KIND))
         wanted = {deployment.metadata.key: deployment for deployment in parsed}
         reasons = {}
+        running = set()
         for replica in map(model_replica.parse, now.all(model_replica.KIND)):
-            home = wanted.get(Key(replica.metadata.namespace, replica.metadata.labels.get(DEPLOYMENT, "")))
+            key = Key(replica.metadata.namespace, replica.metadata.labels.get(DEPLOYMENT, ""))
+            running.add(key)
+            home = wanted.get(key)
             told = list(dict.fromkeys(_differences(replica, home, now.bare))) if home is not None else []
             if told:
                 reasons[replica.metadata.key] = f"its pods restart: {'; '.join(told)}"
-        given = [key for key, deployment in sorted(wanted.items()) if now.bare and _gives_more(deployment)]
-        return cls(reasons, tuple(_note(key) for key in given))
+        unsure = [str(key) for key in sorted(running & wanted.keys()) if now.bare and _gives_more(wanted[key])]
+        return cls(reasons, (_note(unsure),) if unsure else ())
 
     def why(self, replica: Replica) -> str:
         """What differs for the replica, empty where nothing does."""
         return self.reasons.get(replica.key, "")
 
 
-def _note(key: Key) -> str:
+def _note(deployments: Sequence[str]) -> str:
     return (
-        f"{key}: a snapshot has images of containers and nothing else of pods, so whether its pods restart for anything "
-        "else is not told; ask the live fleet"
+        "a snapshot has images of containers and nothing else of pods, so whether those of "
+        f"{', '.join(deployments)} restart for anything else is not told; ask the live fleet"
     )
 
 

@@ -298,12 +298,12 @@ def digest(head: str, verdicts: Sequence[Verdict], notes: Sequence[str] = ()) ->
     return _with_notes(text, notes)
 
 
-def notice(head: str, verdicts: Sequence[Verdict], *, more: str) -> tuple[str, str]:
+def notice(head: str, verdicts: Sequence[Verdict], notes: Sequence[str] = (), *, more: str) -> tuple[str, str]:
     """What an event says, and the code of the nearest miss, whose change is news: counts per code, that miss, what helps it, and
-    where to read ``more``. Empty codes where no cluster refused; under 1 KiB."""
+    where to read ``more``. Where no cluster refused the code is empty, and the notes say what is the matter; under 1 KiB."""
     nearest = by_nearness(verdict for verdict in verdicts if verdict.code is not Code.FITS)
     if not nearest:
-        return digest(head, ()), ""
+        return digest(head, (), notes), ""
     first = nearest[0]
     counts = Counter(verdict.code for verdict in nearest)
     counted = ", ".join(f"{counts[code]} {code}" for code in Code if counts[code])
