@@ -191,6 +191,9 @@ async def test_a_rollout_replaces_pods_one_by_one_and_keeps_the_old_set(
         for s in (await client.list(REPLICA_SET, namespace)).items
     }
     assert {revision: s["spec"]["replicas"] for revision, s in sets.items()} == {"1": 0, "2": 2}
+    rolled_out = (await client.get(DEPLOYMENT, "d", namespace))["metadata"]
+    assert rolled_out["annotations"]["deployment.kubernetes.io/revision"] == "2"
+    assert rolled_out["generation"] == 2, "only what people want raises it"
 
 
 async def test_a_pod_is_not_ready_while_its_model_loads(client: Client, namespace: str, eventually: Any) -> None:

@@ -65,8 +65,18 @@ def test_openapi_has_an_index_with_hashes_and_compressed_documents(api: Api) -> 
 
 
 def test_health_has_three_names(api: Api) -> None:
-    for path in ("/healthz", "/livez", "/readyz", "/readyz?verbose"):
+    for path in ("/healthz", "/livez", "/readyz", "/readyz/etcd", "/readyz?exclude=ping"):
         assert api.call("GET", path).body == "ok"
+    assert api.call("GET", "/readyz?verbose").body == "[+]ping ok\n[+]etcd ok\nreadyz check passed\n"
+    told = api.call("GET", "/livez?verbose&exclude=ping&exclude=none").body
+    assert told.startswith("[+]ping excluded: ok\n[+]etcd ok\nwarn: some health checks cannot be excluded")
+    assert api.call("GET", "/readyz/none").code == 404
+
+
+def test_the_first_page_names_every_path(api: Api) -> None:
+    paths = api.get("/")["paths"]
+    assert {"/apis/apps/v1", "/apis/modelplane.ai/v1alpha1", "/readyz/etcd", "/openapi/v2", "/version"} <= set(paths)
+    assert all(api.call("GET", path).code == 200 for path in paths)
 
 
 def test_a_head_request_gets_the_headers_of_a_get(api: Api) -> None:

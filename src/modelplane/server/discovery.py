@@ -22,6 +22,8 @@ from modelplane.server.tags import holds, quoted, unchanged
 
 AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
 VERSION: Final = "1.37.0"
+_ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
+"""What Go calls them."""
 _CUSTOM_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 _PREFERRED: Final = ("", "apps", "autoscaling", "batch")
 
@@ -38,7 +40,7 @@ def version() -> Object:
         "buildDate": "1970-01-01T00:00:00Z",
         "goVersion": "",
         "compiler": f"python{platform.python_version()}",
-        "platform": f"{platform.system().lower()}/{platform.machine()}",
+        "platform": f"{platform.system().lower()}/{_ARCHITECTURES.get(platform.machine(), platform.machine())}",
     }
 
 
@@ -74,6 +76,13 @@ class Discovery:
             case ["apis", group, version_] if self._registry.has_group(group, version_):
                 return Answer(200, self._keep(path, lambda: self._resource_list(group, version_)))
         return None
+
+    def paths(self) -> list[str]:
+        """Where groups and versions are, for the page of all paths."""
+        found = ["/api", "/api/v1", "/apis"]
+        for group in self._groups():
+            found += [f"/apis/{group}", *(f"/apis/{group}/{version}" for version in self._versions(group))]
+        return found
 
     def _keep(self, name: str, make: Callable[[], Object]) -> bytes:
         if self._generation != self._registry.generation:

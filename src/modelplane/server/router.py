@@ -6,17 +6,28 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from modelplane.errors import Refusal
-from modelplane.server import access, authz, deleting, patching, reading, refusals, subresources, watching, writing
+from modelplane.server import (
+    access,
+    authz,
+    deleting,
+    healths,
+    patching,
+    reading,
+    refusals,
+    subresources,
+    watching,
+    writing,
+)
 from modelplane.server.apidocs import ApiDocs
 from modelplane.server.behaviours import behaviour_of
 from modelplane.server.call import Answer, Backend, Call, Stream, rendered, storage
 from modelplane.server.discovery import Discovery, version
 from modelplane.server.objects import encode
-from modelplane.server.request import Media, Request, negotiate
+from modelplane.server.request import Media, Request, Target, negotiate
 from modelplane.server.resource import ResourceType
 
 _WRITES: Final = frozenset({"POST", "PUT", "PATCH"})
-HEALTH: Final = ("/healthz", "/livez", "/readyz")
+EVERYWHERE: Final = ("list", "watch")
 
 
 class Router:
@@ -44,31 +55,42 @@ class Router:
         return await self._resource(type_, request)
 
     async def _path(self, request: Request) -> Answer:
+        health = healths.answer(request.target.path, request.query)
+        if health is not None:
+            return health
         path = request.target.path.rstrip("/") or "/"
         if request.method not in ("GET", "HEAD"):
             if path == "/version" or self._discovery.answer(path, {}):
                 raise refusals.method_not_allowed()
             return not_found_page()
-        if path.startswith(HEALTH):
-            return Answer(200, b"ok", "text/plain; charset=utf-8")
         if path == "/version":
             return Answer(200, encode(version()))
         found = self._discovery.answer(path, request.headers)
         found = found or await self._docs.answer(request.target.path, request.query, request.headers)
         if found is None and path == "/":
-            roots = ["/api", "/api/v1", "/apis", *HEALTH, "/openapi/v2", "/openapi/v3", "/version"]
-            return Answer(200, encode({"paths": roots}))
-        if found is None and path.startswith("/api/"):
+            roots = [*self._discovery.paths(), *healths.paths(), "/openapi/v2", "/openapi/v3", "/version"]
+            return Answer(200, encode({"paths": sorted(roots)}))
+        if found is None and self._within(path):
             raise refusals.no_such_resource()
         return found or not_found_page()
 
+    def _within(self, path: str) -> bool:
+        """Whether a path is below what a built-in group has."""
+        match path.split("/"):
+            case ["", "api", _, *_]:
+                return True
+            case ["", "apis", group, *_]:
+                return self._backend.registry.is_builtin_group(group)
+        return False
+
     async def _resource(self, type_: ResourceType, request: Request) -> Answer | Stream:
         target = request.target
-        everywhere = ("list", "watch", "deletecollection") if type_.custom else ("list", "watch")
-        if type_.namespaced and type_.stored and not target.namespace and target.verb not in everywhere:
-            raise refusals.not_supported(type_, target.verb)
-        if target.namespace and not type_.namespaced and type_.gvk.kind != "Namespace":
+        if misplaced(type_, target):
+            if type_.custom:
+                return not_found_page()
             raise refusals.no_such_resource()
+        if type_.namespaced and type_.stored and not target.namespace and target.verb not in EVERYWHERE:
+            raise refusals.not_supported(type_, target.verb)
         if type_.deprecation:
             request.warn(type_.deprecation)
         name = target.name if target.named else ""
@@ -98,6 +120,19 @@ class Router:
             async with self._backend.turn:
                 return await verb(call)
         return await verb(call)
+
+
+def misplaced(type_: ResourceType, target: Target) -> bool:
+    """Whether a path has a namespace that the kind has not, or lacks the one of an object.
+
+    Of a custom kind nothing but a list and a watch reaches over namespaces; of a built-in one there is such a path, and what
+    else is asked of it is refused by its method.
+    """
+    if target.namespace:
+        return not type_.namespaced and type_.gvk.kind != "Namespace"
+    if not type_.namespaced or not type_.stored:
+        return False
+    return target.verb not in EVERYWHERE if type_.custom else target.named and target.verb != "watch"
 
 
 def _media(request: Request) -> Media:

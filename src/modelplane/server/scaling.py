@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from modelplane.api.meta import Object
-from modelplane.server import bodies, refusals, shaping, writing
+from modelplane.server import bodies, refusals, shaping, views, writing
 from modelplane.server.builtin import builtin_schema
 from modelplane.server.call import Answer, Call, answer, view
+from modelplane.server.columns import builtin_printer
 from modelplane.server.patching import APPLY, STRATEGIC, carry_out
 from modelplane.server.resource import SCALE, ScalePaths
 
@@ -20,7 +21,7 @@ async def answer_scale(call: Call) -> Answer:
         obj = view(call.type, call.entry())
         if call.type.custom and _read(obj, paths.spec) is None:
             raise refusals.internal(f'the spec replicas field "{paths.spec}" does not exist')
-        return answer(call.media, scale_of(obj, paths))
+        return _answer(call, scale_of(obj, paths))
     if method == "PUT":
         body = shaping.decoded_as(call, SCALE)
         return await _write(call, paths, lambda _: body)
@@ -81,7 +82,16 @@ async def _write(call: Call, paths: ScalePaths, change: writing.Change) -> Answe
         return _replaced(old, paths.spec.strip(".").split("."), replicas)
 
     entry = await writing.modify(call, rescale)
-    return answer(call.media, scale_of(view(call.type, entry), paths))
+    return _answer(call, scale_of(view(call.type, entry), paths))
+
+
+def _answer(call: Call, scale: Object) -> Answer:
+    """A Scale as itself, as a row of a table, or its metadata alone."""
+    if call.media.table:
+        revision = scale["metadata"].get("resourceVersion", "")
+        table = views.table(call, [scale], revision, printer=builtin_printer(SCALE))
+        return answer(call.media, table)
+    return answer(call.media, views.partial(scale, call.media.version) if call.media.partial else scale)
 
 
 def _read(obj: Object, path: str) -> object:

@@ -125,8 +125,10 @@ class Deployments:
         if (metadata.get("annotations") or {}).get(rollout.REVISION) != plan.revision and plan.revision:
             current, _ = rollout.split(deployment, list(result.values()))
             if current is not None:
+                # By way of the status, as Kubernetes does: the generation is raised by what people want, and not by this.
                 patch = {"metadata": {"annotations": {rollout.REVISION: plan.revision}}}
-                fresh = await self._client.patch(DEPLOYMENT, metadata["name"], metadata["namespace"], patch)
+                name, namespace = metadata["name"], metadata["namespace"]
+                fresh = await self._client.patch(DEPLOYMENT, name, namespace, patch, subresource="status")
                 self._deployments.accept(fresh)
         return list(result.values())
 

@@ -197,7 +197,7 @@ class Jobs:
         found = told.get((condition["type"], condition["status"]))
         if found is not None:
             kind, reason = found
-            self._events.event(job, kind, reason, condition["message"])
+            self._events.event(job, kind, reason, "Job completed" if reason == "Completed" else condition["message"])
 
     async def _create(self, key: Key, job: Object) -> None:
         pod = podlib.from_template(job["spec"]["template"], job, job["metadata"]["name"])

@@ -31,6 +31,7 @@ from modelplane.server.schema.node import Node
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _KUBECTL: Final = "kubectl"
+_ESCAPED: Final = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
 _BEFORE: Final = "before-first-apply"
 _NEVER_MANAGED: Final = FieldSet.of(
     ("f:apiVersion",), ("f:kind",), ("f:metadata",), *(("f:metadata", f"f:{name}") for name in NEVER_MANAGED)
@@ -65,7 +66,7 @@ def apply(
     else:
         merged, listed = _over(current, applied, managers, who, version, schema, time, force)
     if manager == _KUBECTL and _annotations(merged).get(LAST_APPLIED):
-        merged = _with_annotation(merged, LAST_APPLIED, json.dumps(applied, separators=(",", ":"), ensure_ascii=False))
+        merged = _with_annotation(merged, LAST_APPLIED, _last_applied(applied))
     return _with_managers(merged, listed)
 
 
@@ -330,6 +331,17 @@ def _annotations(obj: Object) -> Object:
 def _with_annotation(obj: Object, name: str, value: str) -> Object:
     metadata = {**(obj.get("metadata") or {}), "annotations": {**_annotations(obj), name: value}}
     return {**obj, "metadata": metadata}
+
+
+def _last_applied(applied: Object) -> str:
+    """What was applied, as Go's encoder writes it: sorted, with a line end, and fit for HTML."""
+    kept = applied
+    annotations = _annotations(applied)
+    if LAST_APPLIED in annotations:
+        others = {name: value for name, value in annotations.items() if name != LAST_APPLIED}
+        kept = {**applied, "metadata": {**applied["metadata"], "annotations": others}}
+    text = json.dumps(kept, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
+    return text.translate(_ESCAPED) + "\n"
 
 
 def _from_last_applied(live: Object, version: str, node: Node) -> FieldSet | None:

@@ -53,6 +53,13 @@ def _info(field: str) -> Plain:
     return lambda node: (status(node).get("nodeInfo") or {}).get(field) or UNKNOWN
 
 
+def _kernel(node: Object) -> str:
+    """The kernel, and in brackets the processor it runs on."""
+    architecture = (status(node).get("nodeInfo") or {}).get("architecture")
+    kernel = _info("kernelVersion")(node)
+    return f"{kernel} ({architecture})" if architecture else str(kernel)
+
+
 def _last_seen(event: Object, now: datetime) -> str:
     series = event.get("series") or {}
     return age(series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("deprecatedLastTimestamp")
@@ -136,7 +143,7 @@ TABLES: dict[tuple[str, str], Table] = {
             wide("Internal-IP", _address("InternalIP")),
             wide("External-IP", _address("ExternalIP")),
             wide("OS-Image", _info("osImage")),
-            wide("Kernel-Version", _info("kernelVersion")),
+            wide("Kernel-Version", _kernel),
             wide("Container-Runtime", _info("containerRuntimeVersion")),
         ),
     ),

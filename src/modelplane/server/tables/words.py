@@ -237,6 +237,10 @@ _COLUMNS: Final[dict[tuple[str, str], dict[str, str]]] = {
     ("networking.k8s.io", "NetworkPolicy"): {
         "Pod-Selector": "@spec.podSelector",
     },
+    ("autoscaling", "Scale"): {
+        "Desired": "@spec.replicas",
+        "Available": "@status.replicas",
+    },
     ("autoscaling", "HorizontalPodAutoscaler"): {
         "Reference": "@spec.scaleTargetRef",
         "Targets": "@spec.metrics",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from modelplane.api.meta import Object
-from modelplane.server.columns import NAME, age, duration, moment, name_of
+from modelplane.server.columns import AGE, NAME, age, created, duration, moment, name_of
 from modelplane.server.resource import Column
 from modelplane.server.tables.cells import (
     NONE,
@@ -147,6 +147,16 @@ TABLES: dict[tuple[str, str], Table] = {
         timed("Last Schedule", _last_schedule),
         wide=_wide(),
     ),
+    ("autoscaling", "Scale"): {
+        Column("Name"): untimed(name_of),
+        **dict(
+            [
+                number("Desired", lambda obj: spec(obj).get("replicas")),
+                number("Available", lambda obj: status(obj).get("replicas")),
+            ]
+        ),
+        AGE: created,
+    },
     ("autoscaling", "HorizontalPodAutoscaler"): table(
         column("Reference", lambda obj: _reference(spec(obj).get("scaleTargetRef") or {})),
         column("Targets", lambda obj: _targets(obj)),
