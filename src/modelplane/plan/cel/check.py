@@ -5,7 +5,7 @@ Messages are those of Kubernetes' own checker. List literals are homogeneous, as
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, assert_never
 
@@ -59,12 +59,14 @@ _LITERALS: Final = {
 _LOGIC: Final = ("_&&_", "_||_")
 
 
-def check(source: Source, node: Node, variables: Mapping[str, Type]) -> Type:
-    """The type of the whole expression. Raises `CelError` with every issue found."""
-    checker = _Checker(source, variables)
+def check(source: Source, node: Node, variables: Mapping[str, Type], without: Container[str] = ()) -> Type:
+    """The type of the whole expression; functions ``without`` which the dialect is are unknown. Raises `CelError` with every
+    issue found, in the order of their places."""
+    checker = _Checker(source, variables, without)
     result = checker.visit(node)
     if checker.issues:
-        raise CelError(source, checker.issues, "compilation failed: ")
+        issues = sorted(checker.issues, key=lambda issue: (issue.line, issue.column))
+        raise CelError(source, issues, "compilation failed: ")
     checker.settle()
     return checker.inference.resolved(result, final=True)
 
@@ -84,8 +86,9 @@ def _unsettled(found: Type) -> bool:
 
 
 class _Checker:
-    def __init__(self, source: Source, variables: Mapping[str, Type]) -> None:
+    def __init__(self, source: Source, variables: Mapping[str, Type], without: Container[str]) -> None:
         self.source = source
+        self.without = without
         self.scope = dict(variables)
         self.issues: list[Issue] = []
         self.inference = Inference()
@@ -188,13 +191,10 @@ class _Checker:
                 full = f"{prefix}.{node.function}"
                 if full in FUNCTIONS:
                     node.function, node.target = full, None
-        overloads = FUNCTIONS.get(node.function)
+        overloads = None if node.function in self.without else FUNCTIONS.get(node.function)
         operands = node.args if node.target is None else [node.target, *node.args]
-        before = len(self.issues)
         types = [self.visit(operand) for operand in operands]
         if overloads is None:
-            if len(self.issues) > before and node.target is not None:
-                return ERROR
             return self.report(node.at, f"undeclared reference to '{node.function}' (in container '')")
         return self.resolve(node, overloads, types)
 
@@ -217,7 +217,7 @@ class _Checker:
                 result = found if result is None or result == found else DYN
                 matched.append(overload)
         if result is None:
-            return ERROR if ERROR in types else self.no_overload(node.at, node.function, types, member=member)
+            return self.no_overload(node.at, node.function, types, member=member)
         node.overloads = tuple(matched)
         if guessed:
             types = [*types, DYN]  # what is guessed now may be another thing when it runs
@@ -290,12 +290,21 @@ class _Checker:
         else:
             names = {node.key: index, node.item: item}
         with self.binding(names):
-            if node.filter is not None:
-                self.require_bool(node.filter)
-            if node.kind in ("all", "exists", "existsOne", "filter"):
+            if node.kind in ("all", "exists"):
                 self.require_bool(node.body)
-                return BOOL if node.kind != "filter" else self.inference.resolved(list_of(names[node.item]))
+                return BOOL
+            if node.kind == "existsOne":
+                self.require_choice(node.body, node.at, INT)
+                return BOOL
+            if node.kind == "filter":
+                return self.require_choice(node.body, node.at, list_of(names[node.item]))
+            test = self.visit(node.filter) if node.filter is not None else BOOL
             body = self.visit(node.body)
+        found = self.transformed(node, index, body)
+        return self.chosen(test, node.at, found) if found != ERROR else ERROR
+
+    def transformed(self, node: Fold, index: Type, body: Type) -> Type:
+        """What a loop makes that has a value for each entry."""
         if node.kind in ("map", "transformList"):
             return self.inference.resolved(list_of(body))
         if node.kind == "transformMap":
@@ -310,8 +319,19 @@ class _Checker:
         if not self.assignable(found, BOOL):
             self.mismatch(node.at, BOOL, self.inference.resolved(found, final=True))
 
+    def require_choice(self, node: Node, at: int, found: Type) -> Type:
+        return self.chosen(self.visit(node), at, found)
+
+    def chosen(self, test: Type, at: int, found: Type) -> Type:
+        """What a loop keeps if a test holds, which the macro writes as a choice."""
+        if not self.assignable(test, BOOL):
+            return self.no_overload(at, "_?_:_", [test, found, found])
+        return self.inference.resolved(found)
+
     def optional_map(self, node: OptionalMap) -> Type:
+        before = len(self.issues)
         value, inner = self.visit(node.value), self.inference.fresh()
+        self.issues += self.issues[before:]  # the macro writes the value twice
         if not self.assignable(value, optional_of(inner)):
             # The macro asks twice: whether there is a value, and which.
             self.no_overload(node.at, "hasValue", [value], member=True)

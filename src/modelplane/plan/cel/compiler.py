@@ -41,6 +41,16 @@ _EARLY: Final = CONVERSIONS | {"dyn", "type"}
 _FOLDING: Final = 1_000_000
 """Steps for working out one constant."""
 _QUALIFIERS: Final = (bool, int, str, float)
+_GO_TYPES: Final = {
+    "bytes": "types.Bytes",
+    "duration": "types.Duration",
+    "list": "*types.baseList",
+    "map": "*types.baseMap",
+    "null": "types.Null",
+    "timestamp": "types.Timestamp",
+    "type": "*types.Type",
+}
+"""What Kubernetes calls values that no list or map can be asked for."""
 _LOOKED_UP: Final = frozenset({bool, int, UInt, float, str})
 _CONSTANT_TIME: Final = frozenset({"_[_]", "_[?_]", "size", "type", "dyn"})
 _SIZED: Final = frozenset({"string", "bytes", "list"})
@@ -136,7 +146,7 @@ class _Builder:
                 return _as_attribute(_conditional(*closures), node)
             case "_[_]" | "_[?_]":
                 if _is_constant(node.args[1]) and not isinstance(key := closures[1]([_FOLDING]), _QUALIFIERS):
-                    raise ConstantError(f"invalid qualifier type: {kind(key)}")
+                    raise ConstantError(f"invalid qualifier type: {_GO_TYPES.get(kind(key), kind(key))}")
                 over = node.args[0].type
                 if over is not None and (over.name == "optional_type" or over.is_dynamic):
                     return _patient_index(index if node.function == "_[_]" else optional_index, *closures)

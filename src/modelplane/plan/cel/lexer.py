@@ -69,9 +69,8 @@ def tokens(source: Source) -> list[Token]:
     while at < len(text):
         match = (_RAW.match(text, at) if text[at] in "rRbB" else None) or _TOKEN.match(text, at)
         if match is None:
-            raise CelError(
-                source, [source.issue(at, f"Syntax error: token recognition error at: '{text[at : at + 20]}'")]
-            )
+            what = text[at:].split("\n", 1)[0] if text[at] in "\"'" else text[at]
+            raise CelError(source, [source.issue(at, f"Syntax error: token recognition error at: '{what}'")])
         token = _token(source, match, at)
         if token is not None:
             found.append(token)

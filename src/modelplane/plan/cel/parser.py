@@ -41,14 +41,15 @@ MAX_CHAIN: Final = 250
 """Left-nested operators and selections in one operand chain."""
 
 
-def parse(source: Source) -> Node:
-    """The tree of an expression. Raises `CelError` at the first syntax error."""
-    return _Parser(source).whole()
+def parse(source: Source, *, bindings: bool = True) -> Node:
+    """The tree of an expression, with ``cel.bind`` as a macro or not. Raises `CelError` at the first syntax error."""
+    return _Parser(source, bindings).whole()
 
 
 class _Parser:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, bindings: bool) -> None:
         self.source = source
+        self.bindings = bindings
         self.tokens = tokens(source)
         self.index = 0
         self.depth = 0
@@ -158,7 +159,7 @@ class _Parser:
                 if parenthesis is None:
                     node = Select(node, name.text, dot.at, optional=optional)
                 else:
-                    node = expand(self.source, Call(name.text, node, self.arguments(), parenthesis.at))
+                    node = self.expanded(Call(name.text, node, self.arguments(), parenthesis.at))
                 continue
             bracket = self.accept("[")
             if bracket is None:
@@ -166,6 +167,11 @@ class _Parser:
             function = "_[?_]" if self.accept("?") else "_[_]"
             node = Call(function, None, [node, self.expression()], bracket.at)
             self.expect("]")
+
+    def expanded(self, call: Call) -> Node:
+        if call.function == "bind" and not self.bindings:
+            return call
+        return expand(self.source, call)
 
     def arguments(self) -> list[Node]:
         found: list[Node] = []
@@ -205,7 +211,7 @@ class _Parser:
         parenthesis = self.accept("(")
         if parenthesis is None:
             return Ident(name.text, name.at)
-        return expand(self.source, Call(name.text, None, self.arguments(), parenthesis.at))
+        return self.expanded(Call(name.text, None, self.arguments(), parenthesis.at))
 
     def list_literal(self) -> Node:
         at = self.expect("[").at

@@ -18,15 +18,19 @@ STEPS: Final = 1_000_000
 """The budget of one evaluation, as large as Kubernetes' cost limit."""
 
 
+def load_libraries() -> None:
+    """Fill the registry of functions. Only a process that compiles an expression pays for that."""
+    from modelplane.plan.cel.functions import all as _libraries
+
+    assert _libraries.LIBRARIES
+
+
 class Program:
     """A compiled expression. ``type`` is what the checker says it gives."""
 
     def __init__(self, text: str, variables: Mapping[str, Type], rename: Callable[[str], str] | None = None) -> None:
         """``rename`` is applied to the name of each selected field. Raises `CelError` with positions."""
-        # Importing the libraries fills the registry; only a process that compiles an expression pays for them.
-        from modelplane.plan.cel.functions import all as _libraries
-
-        assert _libraries.LIBRARIES
+        load_libraries()
         self.text = text
         source = Source(text)
         try:

@@ -21,11 +21,12 @@ _ESCAPES: Final = (("__dot__", "."), ("__dash__", "-"), ("__slash__", "/"), ("__
 
 
 class RuleError(PermanentError):
-    """The rule does not compile. ``issues`` have the positions."""
+    """The rule does not compile. ``issues`` have the positions, ``names`` are those in it if it was read and only cannot run."""
 
-    def __init__(self, message: str, issues: tuple[Issue, ...]) -> None:
+    def __init__(self, message: str, issues: tuple[Issue, ...], names: frozenset[str] = frozenset()) -> None:
         super().__init__(message)
         self.issues = issues
+        self.names = names
 
 
 def unescaped(name: str) -> str:

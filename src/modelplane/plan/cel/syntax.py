@@ -152,8 +152,10 @@ class Source:
         if not issue.line:
             return issue.message
         start = self._starts[issue.line - 1]
-        line = self.text[start:].split("\n", 1)[0]
-        return f"ERROR: <input>:{issue.line}:{issue.column}: {issue.message}\n | {line}\n | {'.' * (issue.column - 1)}^"
+        line = self.text[start:].split("\n", 1)[0].replace("\t", " ")
+        dots = "".join("." if char.isascii() else "\uff0e" for char in line[: issue.column - 1])
+        mark = "^" if line[issue.column - 1 : issue.column].isascii() else "\uff3e"
+        return f"ERROR: <input>:{issue.line}:{issue.column}: {issue.message}\n | {line}\n | {dots}{mark}"
 
 
 class CelError(ValueError):

@@ -27,6 +27,8 @@ class Type:
         return self.name in _DYNAMIC
 
     def __str__(self) -> str:
+        if self.name == "error":
+            return "!error!"
         return f"{self.name}({', '.join(map(str, self.params))})" if self.params else self.name
 
 
