@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.kubernetes import namespace
+from tests.kubernetes import library, namespace
 from tests.kubernetes.binaries import WITHOUT, folder
 from tests.kubernetes.pair import Pair, running_pair
 from tests.kubernetes.tally import close, counted
@@ -23,6 +24,12 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         pytest.skip(WITHOUT)
     with running_pair(binaries, tmp_path_factory.mktemp("pair")) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def judge() -> Path:
+    """Kubernetes' own CEL library as a program."""
+    return library.judge()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

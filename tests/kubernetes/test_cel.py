@@ -9,10 +9,8 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterable
-from hashlib import sha256
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -22,11 +20,10 @@ import pytest
 from modelplane.plan.cel import BoundDevice, compile_selector
 from modelplane.plan.cel.registry import FUNCTIONS, Overload
 from modelplane.plan.matches import Specimen, examine
-from tests.kubernetes.binaries import WITHOUT, folder
+from tests.kubernetes.library import asked
 from tests.kubernetes.selectors import Grammar, device
 from tests.kubernetes.tally import count
 
-MODULE: Final = Path(__file__).with_name("cel")
 PAIRS: Final = int(os.environ.get("MODELPLANE_SELECTOR_PAIRS", "20000"))
 DEVICES: Final = 4
 """For each selector."""
@@ -35,31 +32,6 @@ SEEDS: Final = [int(seed) for seed in os.environ.get("MODELPLANE_SELECTOR_SEEDS"
 
 UNSPOKEN: Final = re.compile(r"@(?!sortBy)|^cel\.@|^_(_|in_|&&_|\|\|_|\?\._)|^in$|authorization\.")
 """What the library has for itself: halves of macros, logic and ``in`` which have no overloads here, and kinds of access reviews."""
-
-
-@pytest.fixture(scope="module", name="judge")
-def _judge() -> Path:
-    """The built program, in the cache beside the binaries of its version."""
-    binaries = folder()
-    if binaries is None:
-        pytest.skip(WITHOUT)
-    sources = b"".join((MODULE / name).read_bytes() for name in ("main.go", "go.mod", "go.sum"))
-    built = binaries / f"selectors-{sha256(sources).hexdigest()[:12]}"
-    if not built.exists():
-        if shutil.which("go") is None:
-            if os.environ.get("CI") == "true":
-                pytest.fail("the judge of selectors is built with Go, and there is no 'go' in PATH")
-            pytest.skip("the judge of selectors is built with Go; install it from https://go.dev/dl/")
-        partial = built.with_suffix(f".{os.getpid()}")
-        subprocess.run(["go", "build", "-C", MODULE, "-buildvcs=false", "-o", partial, "."], check=True, timeout=600)
-        partial.rename(built)
-    return built
-
-
-def asked(judge: Path, questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    lines = "".join(json.dumps(question) + "\n" for question in questions)
-    done = subprocess.run([judge], input=lines, capture_output=True, text=True, timeout=600, check=True)
-    return [json.loads(line) for line in done.stdout.split("\n") if line]
 
 
 def specimens(devices: dict[str, Any]) -> list[Specimen]:

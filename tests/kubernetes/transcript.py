@@ -36,6 +36,8 @@ TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _ADDRESS: Final = re.compile(r"\b10\.96\.\d+\.\d+\b")
 _CURRENT: Final = re.compile(r"""(current: |(?:record|precondition) \((?=\d+\))|\\"resourceVersion\\":\\")\d+""")
+_SELF: Final = re.compile(r"\bselfType\d+")
+"""The type of ``self`` in a rule; kube-apiserver numbers it by the clock."""
 _UID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 
@@ -175,6 +177,7 @@ class Player:
         if key == "resourceVersion" and isinstance(value, str) and value.isdigit():
             return self._label("version", value)
         if isinstance(value, str):
+            value = _SELF.sub("selfType", value)
             value = _CURRENT.sub(lambda found: f"{found[1]}VERSION", value)
             value = _ADDRESS.sub(lambda found: self._label("address", found[0]), value)
             return _UID.sub(lambda found: self._label("uid", found[0]), _TIME.sub(_time, value))

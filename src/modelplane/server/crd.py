@@ -16,7 +16,7 @@ from modelplane.api.meta import GVK, Object
 from modelplane.server.builtin import object_meta
 from modelplane.server.columns import PathPrinter
 from modelplane.server.resource import ALL_VERBS, SCALE, STATUS_VERBS, Printer, ResourceType, ScalePaths, Subresource
-from modelplane.server.schema import ErrorType, FieldError, Schema, cost
+from modelplane.server.schema import Schema
 from modelplane.server.schema.node import Compiler
 from modelplane.server.schema.rules import RuleEngine, Rules
 from modelplane.server.schema.scales import scale_check
@@ -96,45 +96,6 @@ def _schema_loader(
 def _printer_loader(columns: Iterable[Object]) -> Callable[[], Printer]:
     chosen = tuple(columns)
     return lambda: PathPrinter(chosen)
-
-
-def rule_errors(crd: Object, engine: RuleEngine) -> list[FieldError]:
-    """CEL rules of a definition that do not compile or may cost too much, at their places."""
-    errors: list[FieldError] = []
-    for position, version in enumerate(crd["spec"].get("versions") or ()):
-        schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
-        _compile_rules(schema, f"spec.versions[{position}].schema.openAPIV3Schema", engine, errors)
-    return errors
-
-
-def _compile_rules(schema: Object, path: str, engine: RuleEngine, errors: list[FieldError], times: int = 1) -> None:
-    rules = schema.get("x-kubernetes-validations") or ()
-    node = Compiler().compile(schema) if rules else None
-    for position, rule in enumerate(rules):
-        for what, result in (("rule", "bool"), ("messageExpression", "string")):
-            if node is None or not rule.get(what):
-                continue
-            try:
-                engine.compile(rule[what], node, result=result, optional_old=bool(rule.get("optionalOldSelf")))
-            except Exception as error:  # whatever the engine raises is the answer to who wrote the rule
-                where = f"{path}.x-kubernetes-validations[{position}].{what}"
-                errors.append(
-                    FieldError(
-                        path=where,
-                        type=ErrorType.INVALID,
-                        bad_value=rule[what],
-                        message=f"compilation failed: {error}",
-                    )
-                )
-        factor = cost.excess(rule.get("rule") or "", schema, times)
-        if factor > 1:
-            where = f"{path}.x-kubernetes-validations[{position}].rule"
-            errors.append(FieldError(path=where, type=ErrorType.FORBIDDEN, bad_value=None, message=cost.told(factor)))
-    for name, child in (schema.get("properties") or {}).items():
-        _compile_rules(child, f"{path}.properties[{name}]", engine, errors, times)
-    for name in ("items", "additionalProperties"):
-        if isinstance(schema.get(name), dict):
-            _compile_rules(schema[name], f"{path}.{name}", engine, errors, times * cost.most(schema))
 
 
 def established(crd: Object, taken: Iterable[Object], time: str) -> Object:

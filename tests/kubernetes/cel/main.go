@@ -1,4 +1,4 @@
-// Judges device selectors with Kubernetes' own compiler and evaluator.
+// Judges device selectors, and rules of definitions (`rules.go`), with Kubernetes' own compiler and evaluator.
 //
 // One JSON object a line on standard input, {"expression": TEXT, "devices": {NAME: DEVICE}}, with devices as a ResourceSlice has
 // them; one answer a line, {"compileError": TEXT} or {"results": {NAME: true, false or "error: ..."}}, as `modelplane match` gives it.
@@ -77,10 +77,30 @@ func functions() map[string][]string {
 	return found
 }
 
+// answered is the answer to one line of a kind of question.
+func answered(kind string, line []byte) any {
+	switch kind {
+	case "schemas":
+		return judgeSchema(line)
+	case "definitions":
+		return judgeDefinition(line)
+	}
+	var asked question
+	if err := json.Unmarshal(line, &asked); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	return judge(asked)
+}
+
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "functions" {
 		_ = json.NewEncoder(os.Stdout).Encode(functions())
 		return
+	}
+	kind := ""
+	if len(os.Args) > 1 {
+		kind = os.Args[1]
 	}
 	lines := bufio.NewReaderSize(os.Stdin, 1<<20)
 	out := bufio.NewWriter(os.Stdout)
@@ -88,12 +108,12 @@ func main() {
 	encoder.SetEscapeHTML(false)
 	decoder := json.NewDecoder(lines)
 	for decoder.More() {
-		var asked question
-		if err := decoder.Decode(&asked); err != nil {
+		var line json.RawMessage
+		if err := decoder.Decode(&line); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
-		if err := encoder.Encode(judge(asked)); err != nil {
+		if err := encoder.Encode(answered(kind, line)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,8 +10,6 @@ from modelplane.api.meta import Object
 from modelplane.server import crd
 from modelplane.server.behaviours.behaviour import Behaviour
 from modelplane.server.objects import now, read
-from modelplane.server.schema import FieldError
-from modelplane.server.schema.cel import CelEngine
 from modelplane.server.store import Store
 
 CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
@@ -32,11 +30,6 @@ class Definitions(Behaviour):
 
     def prepare_update(self, new: Object, old: Object, store: Store) -> None:
         _establish(new, store)
-
-    def check(self, new: Object, old: Object | None) -> Sequence[FieldError]:
-        if old is not None and old.get("spec") == new.get("spec"):
-            return ()
-        return crd.rule_errors(new, CelEngine())
 
 
 def _establish(obj: Object, store: Store) -> None:

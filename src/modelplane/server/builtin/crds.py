@@ -7,6 +7,7 @@ from typing import Final
 
 from modelplane.api.meta import Object
 from modelplane.server import jsonpath
+from modelplane.server.builtin import crdrules
 from modelplane.server.builtin.pods import fill
 from modelplane.server.schema.default import default as fill_defaults
 from modelplane.server.schema.errors import ErrorType, FieldError, supported
@@ -41,7 +42,7 @@ def defaults(crd: Object) -> None:
 
 def check(crd: Object, old: Object | None) -> list[FieldError]:
     """Everything that keeps a definition from being served."""
-    return [*_identity(crd, old), *_versions(crd)]
+    return [*_identity(crd, old), *_versions(crd, old)]
 
 
 def _required(path: str, message: str = "") -> FieldError:
@@ -92,9 +93,10 @@ def _identity(crd: Object, old: Object | None) -> Iterator[FieldError]:
                 yield _invalid(f"spec.{field}", spec.get(field), "field is immutable")
 
 
-def _versions(crd: Object) -> Iterator[FieldError]:
+def _versions(crd: Object, old: Object | None) -> Iterator[FieldError]:
     spec = crd.get("spec") or {}
     versions = spec.get("versions") or []
+    stored_schemas = [version.get("schema") for version in ((old or {}).get("spec") or {}).get("versions") or ()]
     names = [version.get("name") for version in versions]
     stored = [version for version in versions if version.get("storage")]
     if len(stored) != 1:
@@ -111,7 +113,10 @@ def _versions(crd: Object) -> Iterator[FieldError]:
         if schema is None:
             yield _required(f"{path}.schema.openAPIV3Schema", "")
         else:
-            yield from _root(schema, where)
+            found = list(_root(schema, where))
+            yield from found
+            if not found and version["schema"] not in stored_schemas:
+                yield from crdrules.check(schema, where)
         yield from _columns(version, path)
         yield from _subresources(version, path)
     for field in (crd.get("status") or {}).get("storedVersions") or ():
@@ -233,6 +238,8 @@ def _value_rules(schema: Object, path: str, int_or_string: bool) -> Iterator[Fie
     for field in ("default", "nullable", "description"):
         if schema.get(field):
             yield _forbidden(f"{path}.{field}", "must be undefined to be structural")
+    if schema.get(crdrules.RULES):
+        yield _forbidden(f"{path}.{crdrules.RULES}", "must be empty to be structural")
     for name, child in (schema.get("properties") or {}).items():
         yield from _value_rules(child, f"{path}.properties[{name}]", False)
     for junctor in _JUNCTORS:

@@ -21,6 +21,7 @@ class ErrorType(StrEnum):
     TOO_LONG = "FieldValueTooLong"
     TOO_MANY = "FieldValueTooMany"
     NOT_FOUND = "FieldValueNotFound"
+    INTERNAL = "InternalError"
 
 
 _WORDS = {
@@ -33,9 +34,12 @@ _WORDS = {
     ErrorType.TOO_LONG: "Too long",
     ErrorType.TOO_MANY: "Too many",
     ErrorType.NOT_FOUND: "Not found",
+    ErrorType.INTERNAL: "Internal error",
 }
 
-_VALUELESS = (ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG)
+_IN_OBJECTS = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+"""What Go writes otherwise in JSON, which is how it quotes objects and lists."""
+_VALUELESS = (ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG, ErrorType.INTERNAL)
 
 
 class Omitted(StrEnum):
@@ -68,7 +72,8 @@ def shown(value: object) -> str:
     """A value as a field error quotes it: strings in quotes, objects as JSON."""
     if value is None:
         return "null"
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    return text.translate(_IN_OBJECTS) if isinstance(value, dict | list) else text
 
 
 def supported(path: str, value: object, choices: Sequence[object]) -> FieldError:

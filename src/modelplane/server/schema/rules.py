@@ -68,7 +68,7 @@ class Rules:
             if error is not None:
                 errors.append(error)
         if isinstance(value, dict):
-            before = old if isinstance(old, dict) and not node.atomic else {}
+            before = old if isinstance(old, dict) else {}
             for name, item in value.items():
                 child = node.field(name)
                 if child is not None and self._present(child):
