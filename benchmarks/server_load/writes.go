@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,8 +48,10 @@ func configMap(l load, number, turn int) []byte {
 		l.prefix, number, l.namespace, number%16, turn)
 }
 
-// writeAll does count writes by all clients together, each client one after the other.
+// writeAll does count writes by all clients together, each client one after the other. That is work for a part of one processor;
+// with leave to use more, Go looks for work on those that the server needs.
 func writeAll(l load, write func(c *client, number int) error) (any, error) {
+	runtime.GOMAXPROCS(1)
 	clients, err := connectAll(l, l.clients)
 	if err != nil {
 		return nil, err
