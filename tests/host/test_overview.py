@@ -51,6 +51,12 @@ def test_a_cluster_is_one_line(spec: dict[str, object], shows: str, reason: str)
     assert shows in render(Snapshot(clusters=[cluster(**spec)])), reason
 
 
+def test_what_was_observed_has_its_time() -> None:
+    seen = cluster()
+    seen["status"]["gpuPools"][0]["capacity"]["observedTime"] = "2026-11-29T12:00:00Z"
+    assert "(1 node, 0 free at 2026-11-29T12:00:00Z; each 1 gpu)" in render(Snapshot(clusters=[seen]))
+
+
 def test_a_deployment_that_is_not_placed_says_why() -> None:
     deployment: Object = {
         "metadata": {"name": "demo", "namespace": "ml-team"},

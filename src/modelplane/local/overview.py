@@ -77,10 +77,11 @@ def _taint(taint: Mapping[str, Any]) -> str:
 
 def _pool(pool: Mapping[str, Any]) -> str:
     devices = " + ".join(f"{device.get('count', 1)} {device['name']}" for device in pool.get("devices") or ())
-    free = (pool.get("capacity") or {}).get("freeNodes")
+    capacity = pool.get("capacity") or {}
+    free, seen = capacity.get("freeNodes"), capacity.get("observedTime")
     nodes = f"{pool.get('nodes', 0)} node{'s' * (pool.get('nodes', 0) != 1)}"
     if free is not None:
-        nodes += f", {free} free"
+        nodes += f", {free} free{f' at {seen}' if seen else ''}"
     return f"{pool['name']} ({nodes}; each {devices or 'no devices'})"
 
 
