@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import itertools
 import re
@@ -97,6 +98,15 @@ def test_every_option_of_plan_is_told() -> None:
     for parameter in command.params:
         if parameter.name not in ("output", "data_dir", "kubeconfig"):
             assert f"`{parameter.opts[0]} " in text, f"docs/deciding.md does not tell {parameter.opts[0]}"
+
+
+@pytest.mark.parametrize("verb", ["match", "explain", "snapshot"])
+def test_every_option_of_the_other_verbs_is_told(verb: str) -> None:
+    command = importlib.import_module(f"modelplane.cli.{verb}").command
+    for parameter in command.params:
+        if parameter.name not in ("target", "expression", "file", "data_dir"):
+            option = parameter.opts[-1].replace("--namespace", "-n NAMESPACE")
+            assert option in PAGE, f"docs/deciding.md does not tell {option} of {verb}"
 
 
 def test_the_codes_are_in_the_order_of_their_precedence() -> None:

@@ -140,6 +140,16 @@ def test_selectors_that_do_not_compile_are_explained_one_by_one_and_what_is_ther
     assert "`modelplane match EXPRESSION` tries them" in result.stdout
 
 
+def test_a_rehearsal_tells_every_selector_that_does_not_compile(tmp_path: Path) -> None:
+    """The condition has the first; mending that one would only show the next."""
+    asked(tmp_path, broken(), "modeldeployment/chat", "-n", "ml")
+    result = CliRunner().invoke(main, ["plan", "--snapshot", str(tmp_path / "fleet.json"), "-o", "json"])
+    (fate,) = json.loads(result.stdout)["deployments"]
+    assert (result.exit_code, fate["reason"], fate["wanted"]) == (2, "InvalidNodeSelector", 2)
+    assert fate["message"].startswith(f"{PATH}[0].selectors[0].cel: ")
+    assert fate["notes"] == [f"{PATH}[2].selectors[1].cel: must evaluate to bool or the unknown type, not string"]
+
+
 def test_the_json_of_selectors_that_do_not_compile_has_positions_and_the_fields_of_any_account(tmp_path: Path) -> None:
     told = json.loads(asked(tmp_path, broken(), "md/chat", "-n", "ml", "-o", "json").stdout)
     other = json.loads(asked(tmp_path, FLEET, "md/chat", "-n", "ml", "-o", "json").stdout)
@@ -171,7 +181,7 @@ def test_pools_of_replicas_that_serve_and_are_too_many_are_told(tmp_path: Path) 
     east, west = inference_cluster("east", pools={"default": 1}), inference_cluster("west", pools={"default": 0})
     elsewhere = deployment("other", 1)
     fleet = [east, west, chat, replica(chat, "east"), replica(chat, "east", 1), elsewhere, replica(elsewhere, "west")]
-    said = "pool east/default has 1 node and its replicas need 2"
+    said = "pool east/default has 1 node and its replicas need 2; add 1, or scale down"
     assert f"Overcommitted: {said}\n" in asked(tmp_path, fleet, "md/chat", "-n", "ml").stdout
     told = json.loads(asked(tmp_path, fleet, "md/chat", "-n", "ml", "-o", "json").stdout)
     assert told["overcommitted"] == [said], "west is another deployment's trouble"
@@ -199,9 +209,9 @@ POOL = {"name": "p", "className": 7}
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "it is no JSON"),
-        ("{", "it is no JSON"),
-        ("\udcff", "it is no JSON"),
+        ("", "it cannot be read as JSON"),
+        ("{", "it cannot be read as JSON"),
+        ("\udcff", "it cannot be read as JSON"),
         ("[]", "a snapshot is a List with items"),
         ('{"items": [{}]}', "no apiVersion, kind or metadata.name"),
         ('{"items": [7]}', "no apiVersion, kind or metadata.name"),

@@ -121,7 +121,7 @@ def test_what_grows_counts_into_what_an_overcommitted_pool_would_need(tmp_path: 
     east["status"]["gpuPools"][0]["capacity"]["growNodes"] = 1
     fleet = [east, CHAT, *(replica(CHAT, "east", index) for index in range(3))]
     planned = json.loads(asked(tmp_path, fleet, "plan", "--scale", "ml/chat=3", "-o", "json"))
-    assert planned["overcommitted"] == ["pool east/default has 1 node and its replicas need 3"]
+    assert planned["overcommitted"] == ["pool east/default has 1 node and its replicas need 3; add 1, or scale down"]
 
 
 def test_an_observation_is_taken_for_the_present_as_long_as_a_silent_cluster_is_waited_for() -> None:

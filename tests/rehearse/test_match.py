@@ -118,8 +118,9 @@ def test_options_that_contradict_each_other_are_refused(arguments: list[str], sa
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "it is no JSON"),
+        ("{", "it cannot be read as JSON"),
         ("[]", "devices are an object"),
+        ('{"a": {"driver": "d"}, "a": {"driver": "e"}}', 'an object has "a" twice'),
         ('{"a": {}}', "device a is no object with a driver"),
         ('{"a": 5}', '$["a"]: device a is no object with a driver; give it one'),
         ('{"a": {"driver": "d", "capacity": 4}}', "of device a are objects"),

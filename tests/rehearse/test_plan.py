@@ -187,7 +187,7 @@ def test_a_larger_pool_takes_more_and_a_smaller_one_is_overcommitted(tmp_path: P
     assert changes(found) == ["placed ml/chat east"]
     full = [inference_cluster("east"), CHAT, replica(CHAT, "east"), replica(CHAT, "east", 1)]
     found = told(tmp_path, full, "--pool", "east/default=1", code=2)
-    assert found["overcommitted"] == ["pool east/default has 1 node and its replicas need 2"]
+    assert found["overcommitted"] == ["pool east/default has 1 node and its replicas need 2; add 1, or scale down"]
     assert changes(found) == [], "replicas are not moved for that, in production neither"
     assert "Overcommitted: pool east/default" in on(tmp_path, full, "--pool", "east/default=1").stdout
 
@@ -242,6 +242,10 @@ def test_manifests_are_refused_in_the_api_servers_words(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("a: [", "change.yaml:2: not YAML"),
+        (
+            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  name: b\n",
+            'change.yaml:5: duplicate field "name"',
+        ),
         ("apiVersion: modelplane.ai/v1alpha1\nkind: ModelDeploymen\n", "no kind"),
         ("apiVersion: v1\nkind: ConfigMap\nmetadata: {}\n", "metadata.name is missing"),
     ],
@@ -587,7 +591,9 @@ def test_a_deployment_that_grows_where_it_is_is_resized(tmp_path: Path) -> None:
 
 def test_what_is_overcommitted_already_does_not_fit(tmp_path: Path) -> None:
     full = [inference_cluster("east", pools={"default": 1}), CHAT, replica(CHAT, "east"), replica(CHAT, "east", 1)]
-    assert told(tmp_path, full, code=2)["overcommitted"] == ["pool east/default has 1 node and its replicas need 2"]
+    assert told(tmp_path, full, code=2)["overcommitted"] == [
+        "pool east/default has 1 node and its replicas need 2; add 1, or scale down"
+    ]
 
 
 def test_what_does_not_settle_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

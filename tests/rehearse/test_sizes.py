@@ -96,7 +96,10 @@ def test_a_pool_that_lacks_nodes_already_does_not_fit(tmp_path: Path) -> None:
     two = deployment("chat", 2)
     fleet = [inference_cluster("east", pools={"default": 1}), two, replica(two, "east"), replica(two, "east", 1)]
     code, found = asked(tmp_path, fleet)
-    assert (code, found["overcommitted"]) == (2, ["pool east/default has 1 node and its replicas need 2"])
+    assert (code, found["overcommitted"]) == (
+        2,
+        ["pool east/default has 1 node and its replicas need 2; add 1, or scale down"],
+    )
 
 
 def test_a_rehearsal_ends_where_it_is_after_so_many_rounds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,7 @@ def read(paths: Sequence[Path], kinds: Sequence[str] = ()) -> list[Object]:
             if document.fault:
                 faults.append(f"{where}: {document.fault}")
                 continue
+            faults += [f'{name}:{line}: duplicate field "{key}"' for key, line in document.duplicates]
             for value in _objects(document.value):
                 said = [one for one in judge.judge(value) if one.severity is Severity.ERROR]
                 faults += [f"{where}: {one.message}" for one in said]

@@ -99,7 +99,7 @@ def _of_file(path: Path) -> list[Specimen]:
     from modelplane.plan.matches import of_document
 
     try:
-        return of_document(document(path, "devices by name, each with driver, attributes and capacity"))
+        return of_document(document(path, "devices by name, each with driver, attributes and capacity", strict=True))
     except InvalidObject as error:
         raise click.ClickException("\n".join(f"{path}: {line}" for line in str(error).splitlines())) from error
 

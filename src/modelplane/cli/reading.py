@@ -10,15 +10,26 @@ from pathlib import Path
 import click
 
 
-def document(path: Path, what: str) -> object:
-    """The JSON of a file, - for standard input; ``what`` says what it should be, and how to get one."""
+def document(path: Path, what: str, *, strict: bool = False) -> object:
+    """The JSON of a file, - for standard input; ``what`` says what it should be, and how to get one. ``strict`` refuses an object
+    that has a name twice, as people write them and programs do not."""
     try:
-        return json.loads(everything() if str(path) == "-" else path.read_bytes())
+        body = everything() if str(path) == "-" else path.read_bytes()
+        return json.loads(body, object_pairs_hook=_once if strict else None)
     except RecursionError:
         raise click.ClickException(f"{path}: it is nested too deeply; give {what}") from None
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else f"it is no JSON ({error})"
+        why = error.strerror if isinstance(error, OSError) else f"it cannot be read as JSON ({error})"
         raise click.ClickException(f"{path}: {why}; give {what}") from error
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f'an object has "{name}" twice')
+        found[name] = value
+    return found
 
 
 def everything() -> bytes:

@@ -116,6 +116,7 @@ def overcommitted(fleet: Fleet, clusters: Iterable[str] | None = None) -> list[s
                 has = pool.capacity.nodes
                 need = has + pool.capacity.grow + lacks
                 found.append(
-                    f"pool {name}/{pool.name} has {has} node{'' if has == 1 else 's'} and its replicas need {need}"
+                    f"pool {name}/{pool.name} has {has} node{'' if has == 1 else 's'} and its replicas need {need}; "
+                    f"add {lacks}, or scale down"
                 )
     return found

@@ -96,14 +96,15 @@ def stopped(fleet: Fleet, deployment: ModelDeployment, notes: Iterable[str] = ()
         deployment=str(deployment.metadata.key),
         wanted=deployment.spec.replicas,
         seats=seats,
-        faults=tuple(_faults(deployment)),
+        faults=tuple(faults(deployment)),
         notes=tuple(notes),
         overcommitted=tuple(overcommitted(fleet, {seat.cluster for seat in seats})),
         asked=asked,
     )
 
 
-def _faults(deployment: ModelDeployment) -> Iterator[Fault]:
+def faults(deployment: ModelDeployment) -> Iterator[Fault]:
+    """Its selectors that do not compile."""
     for e, engine in enumerate(deployment.spec.template.spec.engines):
         for m, member in enumerate(engine.members):
             for d, ask in enumerate(member.node_selector.devices if member.node_selector else ()):

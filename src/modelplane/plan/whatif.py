@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from modelplane.api.meta import Key
+from modelplane.api.model_deployment import ModelDeployment, parse
 from modelplane.plan.capacity import Need, PoolCapacity, PoolLedger
 from modelplane.plan.devices import claims_by_class
 from modelplane.plan.explanation import Explanation, Refusal, explain, refusal
@@ -26,6 +27,7 @@ from modelplane.plan.placement import plan
 from modelplane.plan.request import InvalidNodeSelector, PlacementRequest
 from modelplane.plan.restarts import Restarts
 from modelplane.plan.scene import Scene
+from modelplane.plan.stopped import REASON, faults
 
 ROUNDS: Final = 50
 
@@ -166,8 +168,8 @@ class _Settling:
         for replica in start.by_key.values():
             self.picture.show(replica)
         self.requests: dict[Key, PlacementRequest] = {}
-        self.broken: dict[Key, tuple[int, str]] = {}
-        """What a deployment wants that cannot be judged, and why."""
+        self.broken: dict[Key, tuple[ModelDeployment, str]] = {}
+        """Deployments that cannot be judged, and why."""
         self.plans: dict[Key, Plan] = {}
         self.left: dict[tuple[str, str], tuple[Departure, str]] = {}
         """Why replicas went, by namespace and name."""
@@ -177,8 +179,7 @@ class _Settling:
             try:
                 self.requests[key] = scene.request(deployment)
             except InvalidNodeSelector as error:
-                wanted = int(deployment["spec"].get("replicas", 1))
-                self.broken[key] = wanted, f"{error}; nothing moves until it is corrected"
+                self.broken[key] = parse(deployment), f"{error}; nothing moves until it is corrected"
 
     @property
     def fleet(self) -> Fleet:
@@ -374,16 +375,18 @@ def _form(replica: Replica) -> list[tuple[object, ...]]:
 
 def _fate(key: Key, before: int, after: int, settling: _Settling) -> list[Fate]:
     if key in settling.broken:
-        wanted, message = settling.broken[key]
+        deployment, message = settling.broken[key]
         fate = Fate(
             deployment=str(key),
-            wanted=wanted,
+            wanted=deployment.spec.replicas,
             before=before,
             after=after,
-            reason="InvalidNodeSelector",
+            reason=REASON,
             message=message,
             headline=message,
             fits=False,
+            # The message has the first of them.
+            notes=tuple(f"{fault.path}: {fault.message}" for fault in faults(deployment))[1:],
         )
         return [fate]
     if key not in settling.requests:
