@@ -153,6 +153,12 @@ _OPTIONS: Final = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "Pa
 
 def locate(method: str, path: str, query: Query) -> Target:
     """Read a path the way a real API server does; percent-encoded segments are decoded after the split."""
+    return _located(method, path, query.flag("watch"), query.get("fieldSelector"))
+
+
+@lru_cache(maxsize=256)
+def _located(method: str, path: str, watch: bool, field_selector: str) -> Target:
+    """Collections are written to and listed again and again, and so are the objects that somebody keeps up to date."""
     parts = path.strip("/").split("/")
     if "%" in path:
         parts = [unquote(part) for part in parts]
@@ -175,8 +181,8 @@ def locate(method: str, path: str, query: Query) -> Target:
     name = rest[1] if len(rest) > 1 else ""
     if not name:
         if verb == "get":
-            verb = "watch" if query.flag("watch") else "list"
-            name = _single(query.get("fieldSelector"))
+            verb = "watch" if watch else "list"
+            name = _single(field_selector)
         elif verb == "delete":
             verb = "deletecollection"
     if old_watch:
