@@ -32,6 +32,7 @@ TYPES: Final = (
     "$ref", "additionalProperties", "format", "items", "type", "x-kubernetes-list-map-keys", "x-kubernetes-list-type",
     "x-kubernetes-map-type", "x-kubernetes-patch-merge-key", "x-kubernetes-patch-strategy",
 )  # fmt: skip
+SHAPE: Final = ("type", "format", "oneOf", "x-kubernetes-group-version-kind", "x-kubernetes-unions")
 LATER: Final = {("io.k8s.api.core.v1.PodStatus", "nodeAllocatableResourceClaimStatuses")}
 """Fields that the later release gives another type."""
 STORED_AS_BETA: Final = ("customresourcedefinitions", "storageVersionHash")
@@ -117,6 +118,10 @@ def test_fields_of_built_in_kinds_have_the_same_types(pair: Pair) -> None:
     wrong = []
     for place in places:
         ours, real = document(pair.ours, place), document(pair.real, place)
+        one, other = (each["components"]["schemas"] for each in (ours, real))
+        for name in one.keys() & other.keys() - {OPTIONS}:
+            shapes = [{key: each[name].get(key) for key in SHAPE} for each in (one, other)]
+            assert shapes[0] == shapes[1], (place, name)
         for name, field, one, other in builtin_fields(ours["components"]["schemas"], real["components"]["schemas"]):
             count("fields of built-in kinds")
             if one != other and (name, field) not in LATER:
@@ -149,9 +154,8 @@ def test_the_v2_document_defines_built_in_kinds_with_the_same_types(whole: tuple
     )
     both = ours.keys() & real.keys()
     assert len(both) > 500
-    extensions = ("type", "format", "x-kubernetes-group-version-kind", "x-kubernetes-unions")
     for name in sorted(both - {OPTIONS}):
-        told = [{key: each[name].get(key) for key in extensions} for each in (ours, real)]
+        told = [{key: each[name].get(key) for key in SHAPE} for each in (ours, real)]
         assert told[0] == told[1], name
     wrong = [
         (name, field, one, other)

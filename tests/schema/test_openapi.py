@@ -88,6 +88,14 @@ def test_a_reference_with_words_beside_it_keeps_them() -> None:
     assert spec["description"].startswith("Specification of the desired behavior")
 
 
+def test_values_of_two_types_are_of_either() -> None:
+    schemas = document("", "v1")["components"]["schemas"]
+    quantity = schemas["io.k8s.apimachinery.pkg.api.resource.Quantity"]
+    port = schemas["io.k8s.apimachinery.pkg.util.intstr.IntOrString"]
+    assert (quantity["oneOf"], "type" in quantity) == ([{"type": "string"}, {"type": "number"}], False)
+    assert (port["oneOf"], port["format"]) == ([{"type": "integer"}, {"type": "string"}], "int-or-string")
+
+
 def test_patch_strategies_are_there_for_client_side_apply() -> None:
     pod = document("", "v1")["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"]["properties"]
     assert pod["containers"]["x-kubernetes-patch-merge-key"] == "name"

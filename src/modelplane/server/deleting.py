@@ -168,10 +168,13 @@ def _check_preconditions(call: Call, obj: Object, options: DeleteOptions) -> Non
 
 def _marked(call: Call, obj: Object, options: DeleteOptions) -> Object | None:
     """The object with its deletion begun, or None when it can simply go."""
+    behaviour = behaviour_of(storage(call.type))
+    begun = obj["metadata"].get("deletionTimestamp")
+    if not begun:
+        obj = behaviour.begin_delete(obj)
     metadata = dict(obj["metadata"])
     finalizers = _finalizers(metadata.get("finalizers") or [], options)
-    grace = behaviour_of(storage(call.type)).grace_seconds(obj, options.grace_period_seconds)
-    begun = metadata.get("deletionTimestamp")
+    grace = behaviour.grace_seconds(obj, options.grace_period_seconds)
     held = bool(finalizers) or bool((obj.get("spec") or {}).get("finalizers") if obj["kind"] == "Namespace" else False)
     if finalizers != (metadata.get("finalizers") or []):
         metadata["finalizers"] = finalizers

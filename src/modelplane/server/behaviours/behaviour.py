@@ -42,6 +42,10 @@ class Behaviour:
     def prepare_update(self, new: Object, old: Object, store: Store) -> None:
         """Keep what an update must not change."""
 
+    def begin_delete(self, obj: Object) -> Object:
+        """The object as the first delete leaves it, beside the time of its deletion."""
+        return obj
+
     def check(self, new: Object, old: Object | None) -> Sequence[FieldError]:
         """Rules that no schema says; ``old`` is None on a create."""
         return ()

@@ -23,14 +23,18 @@ class Definitions(Behaviour):
     unconditional: bool = False
 
     def prepare_create(self, obj: Object, store: Store) -> None:
-        metadata = obj["metadata"]
-        metadata["finalizers"] = [*(metadata.get("finalizers") or []), CLEANUP]
         obj.pop("status", None)
         _establish(obj, store)
 
     def prepare_update(self, new: Object, old: Object, store: Store) -> None:
         _establish(new, store)
 
+    def begin_delete(self, obj: Object) -> Object:
+        """Held until its objects are gone."""
+        finalizers = obj["metadata"].get("finalizers") or []
+        if CLEANUP in finalizers:
+            return obj
+        return {**obj, "metadata": {**obj["metadata"], "finalizers": [*finalizers, CLEANUP]}}
 
 def _establish(obj: Object, store: Store) -> None:
     spec = obj.get("spec") or {}

@@ -21,8 +21,13 @@ from modelplane.server.openapi.custom import V3, kind_schema, list_schema
 from modelplane.server.openapi.kinds import ALWAYS, component, needed, traits
 from modelplane.server.openapi.operations import paths
 from modelplane.server.resource import ResourceType
-from modelplane.server.schema.node import INT_OR_STRING
+from modelplane.server.schema.node import INT_OR_STRING, QUANTITY
 
+_OTHERWISE: Final[dict[str, Object]] = {
+    INT_OR_STRING: {"oneOf": [{"type": "integer"}, {"type": "string"}], "type": None},
+    QUANTITY: {"oneOf": [{"type": "string"}, {"type": "number"}], "type": None},
+}
+"""Values of two types, which v2 cannot say."""
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -93,7 +98,7 @@ def _document(types: Sequence[ResourceType]) -> Object:
         roots |= needed(type_)
         every |= paths(type_, name)
     for name, found in closure(roots - schemas.keys()).items():
-        schemas[name] = _v3(found) if name != INT_OR_STRING else _int_or_string()
+        schemas[name] = _v3(found | _OTHERWISE.get(name, {}))
     return {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": f"v{modelplane.__version__}"},
@@ -102,15 +107,11 @@ def _document(types: Sequence[ResourceType]) -> Object:
     }
 
 
-def _int_or_string() -> Object:
-    return {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]}
-
-
 def _v3(value: object) -> Object:
     """A definition in OpenAPI v3, where a reference stands alone: what is beside it moves around it."""
     converted = _converted(value)
     assert isinstance(converted, dict)
-    return converted
+    return {key: item for key, item in converted.items() if item is not None}
 
 
 def _converted(value: object) -> object:
