@@ -96,3 +96,13 @@ def test_a_node_that_is_away_is_said_to_be(api: Api, namespace: str) -> None:
     reply = api.call("GET", f"{pods}/p/log")
     assert reply.code == 500
     assert "https://127.0.0.1:1/containerLogs/" in reply.body["message"]
+
+
+def test_a_debugging_container_has_a_log_too(api: Api, namespace: str, kubelet: int) -> None:
+    _node(api, "n-dbg", kubelet)
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    api.create(pods, pod("p", nodeName="n-dbg"))
+    added = {"spec": {"ephemeralContainers": [{"name": "dbg", "image": "x"}]}}
+    api.patch(f"{pods}/p/ephemeralcontainers", added, type_="application/strategic-merge-patch+json")
+    reply = api.call("GET", f"{pods}/p/log?container=dbg")
+    assert (reply.code, reply.body) == (200, f"asked for /containerLogs/{namespace}/p/dbg")

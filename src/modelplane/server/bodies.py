@@ -53,13 +53,13 @@ def parse_yaml(body: bytes) -> tuple[object, list[str]]:
     return decode_json(body) if body.lstrip()[:1] == b"{" else decode_yaml(body)
 
 
-def parse_patch(body: bytes) -> object:
-    """A patch: any JSON. Raises a 400."""
+def parse_patch(body: bytes, before: str = "error decoding patch: ") -> object:
+    """A patch: any JSON. Raises a 400, whose words follow ``before``."""
     try:
         return msgspec.json.decode(body)
     except ValueError as error:
         why = "unexpected end of JSON input" if "truncated" in str(error) else error
-        raise refusals.bad_request(f"error decoding patch: {why}") from None
+        raise refusals.bad_request(f"{before}{why}") from None
 
 
 def expect(obj: Object, gvk: GVK, *, custom: bool, body: bytes = b"") -> Object:

@@ -51,6 +51,7 @@ def _container(call: Call, pod: Object) -> str:
     spec = pod.get("spec") or {}
     names = [c["name"] for c in spec.get("containers") or ()]
     initial = [c["name"] for c in spec.get("initContainers") or ()]
+    added = [c["name"] for c in spec.get("ephemeralContainers") or ()]
     asked = call.request.query.get("container")
     if not asked:
         if len(names) == 1 and not initial:
@@ -63,7 +64,7 @@ def _container(call: Call, pod: Object) -> str:
         raise refusals.bad_request(
             f"a container name must be specified for pod {call.name}, choose one of: [{choices}]{more}"
         )
-    if asked not in (*names, *initial):
+    if asked not in (*names, *initial, *added):
         raise refusals.bad_request(f"container {asked} is not valid for pod {call.name}")
     return asked
 

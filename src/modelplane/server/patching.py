@@ -37,7 +37,7 @@ async def patch(call: Call) -> Answer:
     if call.request.query.flag("force"):
         body = "Forbidden: may not be specified for non-apply patch"
         raise refusals.invalid_field("PatchOptions", "meta.k8s.io", "", "force", body, "FieldValueForbidden")
-    document = bodies.parse_patch(call.request.body)
+    document = bodies.parse_patch(call.request.body, "" if kind == STRATEGIC else "error decoding patch: ")
     return one(call, await writing.modify(call, lambda old: patched(call, kind, document, old)))
 
 
@@ -62,13 +62,15 @@ def carry_out(call: Call, kind: str, document: object, old: Object) -> Object:
     """The patched object, whatever it is a patch of (a Scale, for instance)."""
     try:
         if kind == JSON_PATCH:
-            return json_patch(old, document)
+            return json_patch(old, [] if document is None else document)
         if not isinstance(document, dict):
+            if document is None and kind == STRATEGIC:
+                return old  # nothing at all, which changes nothing
             if document is None:
                 raise refusals.bad_request("Invalid JSON Patch")
             what = {list: "array", str: "string", bool: "bool"}.get(type(document), "number")
             why = f"json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
-            raise refusals.bad_request(f"error decoding patch: {why}")
+            raise refusals.bad_request(why if kind == STRATEGIC else f"error decoding patch: {why}")
         if kind == MERGE:
             return merge_patch(old, document)
         return strategic_merge(old, document, call.type.schema.root)

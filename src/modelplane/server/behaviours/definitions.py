@@ -36,6 +36,7 @@ class Definitions(Behaviour):
             return obj
         return {**obj, "metadata": {**obj["metadata"], "finalizers": [*finalizers, CLEANUP]}}
 
+
 def _establish(obj: Object, store: Store) -> None:
     spec = obj.get("spec") or {}
     if spec.get("names") and spec.get("versions"):  # else the schema refuses it in a moment

@@ -12,6 +12,7 @@ from typing import Final
 
 from modelplane.api.meta import Object
 from modelplane.server.builtin.crds import check as check_definition
+from modelplane.server.builtin.least import LEAST
 from modelplane.server.builtin.podchecks import (
     Errors,
     duplicate,
@@ -502,5 +503,5 @@ def check_of(group: str, kind: str) -> Check | None:
     """The rules of a kind, None for one that its schema says all about."""
     if (group, kind) == ("apiextensions.k8s.io", "CustomResourceDefinition"):
         return check_definition
-    rules = _CHECKS.get((group, kind))
+    rules = _CHECKS.get((group, kind)) or LEAST.get((group, kind))
     return (lambda new, old: list(rules(new, old))) if rules is not None else None

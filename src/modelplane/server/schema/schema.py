@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from typing import Final
 
 from modelplane.api.meta import Object
 from modelplane.server.schema import default as defaulting
@@ -30,6 +31,9 @@ _RULES_SKIPPED = (
     "some validation rules were not checked because the object was invalid; "
     "correct the existing errors to complete validation"
 )
+
+_STRUCTS: Final = frozenset({"spec.template", "spec.jobTemplate"})
+"""Fields that are always there in Go, empty when nobody gave them: what they lack is told, and not that they are missing."""
 
 
 class Schema:
@@ -117,5 +121,5 @@ class Schema:
 def _judged(error: FieldError) -> bool:
     """Whether a built-in kind's schema decides this. Go fills in what a status leaves out, and repeated keys pass."""
     if error.type is ErrorType.REQUIRED:
-        return error.path.startswith("spec.")
+        return error.path.startswith("spec.") and error.path not in _STRUCTS
     return error.type is not ErrorType.DUPLICATE
