@@ -375,3 +375,23 @@ def test_the_inputs_of_an_apply_are_left_alone() -> None:
     put(live, {"map": {"b": "2"}}, "one")
     update(live, {"n": 3}, "two")
     assert json.dumps(live) == before
+
+
+def test_objects_with_the_same_names_do_not_share_what_becomes_of_one_of_them() -> None:
+    names = {"a": "1", "b": "2"}
+    first, second = (update(None, {"map": dict(names), "free": dict(names)}, "one") for _ in range(2))
+    before = owned(second)
+    assert before == owned(first) == {"one": {"f:spec": {
+        ".": {}, "f:free": {".": {}, "f:a": {}, "f:b": {}}, "f:map": {".": {}, "f:a": {}, "f:b": {}},
+    }}}  # fmt: skip
+    changed = update(first, {"map": {"a": "1", "c": "3"}, "free": names}, "two", T2)
+    assert owned(changed)["two"] == {"f:spec": {"f:map": {"f:c": {}}}}
+    assert "f:b" not in owned(changed)["one"]["f:spec"]["f:map"]
+    assert owned(second) == before
+    assert owned(update(None, {"map": dict(names), "free": dict(names)}, "one")) == before
+
+
+def test_a_map_of_many_names_is_owned_name_by_name() -> None:
+    names = {f"n{number:03}": "v" for number in reversed(range(100))}
+    for made in (update(None, {"map": names}, "one"), put(None, {"map": names}, "one")):
+        assert list(owned(made)["one"]["f:spec"]["f:map"])[-100:] == [f"f:n{number:03}" for number in range(100)]

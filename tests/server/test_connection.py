@@ -72,6 +72,25 @@ def test_requests_sent_ahead_are_answered_in_their_order(wire: Wire, api: Api, n
         assert f'"name":"a{number}"'.encode() in body
 
 
+def test_requests_that_arrive_in_turns_over_two_connections_stay_apart(wire: Wire, api: Api, namespace: str) -> None:
+    other = Wire(api)
+    path = MAPS.format(namespace)
+    bodies = [b'{"metadata":{"name":"%b"},"data":{"of":"%b"}}' % (name, name * 3000) for name in (b"one", b"two")]
+    try:
+        for each, body in zip((wire, other), bodies, strict=True):
+            length = f"Content-Length: {len(body)}"
+            each.send("POST", path, body[:20], "Content-Type: application/json", length)
+        for start in range(20, max(map(len, bodies)), 1000):
+            for each, body in zip((wire, other), bodies, strict=True):
+                each.socket.sendall(body[start : start + 1000])
+        for each, name in ((wire, b"one"), (other, b"two")):
+            code, _, answer = each.answer()
+            assert code == 201
+            assert b'"of":"%b"' % (name * 3000) in answer
+    finally:
+        other.socket.close()
+
+
 def test_a_body_in_pieces_is_one_body(wire: Wire, namespace: str) -> None:
     body = b'{"metadata":{"name":"pieces"}}'
     pieces = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
