@@ -212,7 +212,7 @@ def test_pods_of_several_engines_that_wait_are_counted_pool_by_pool() -> None:
     both = [standalone(name="x"), standalone(ask(memory("200Gi")), name="y")]
     one = plan(fleet(cluster("a", pool("small", 0, grow=1), pool("big", 1, gpu("200Gi")))), want(1, *both))
     assert [placement.waiting for placement in one.placements] == [1]
-    assert one.placements[0].message.endswith("; 1 pods wait for nodes")
+    assert one.placements[0].message.endswith("; 1 pod waits for nodes")
     two = plan(fleet(cluster("a", pool("small", 0, grow=1), pool("big", 0, gpu("200Gi"), grow=3))), want(1, *both))
     assert [placement.waiting for placement in two.placements] == [2]
     there = plan(fleet(cluster("a", pool("small", 1, grow=1), pool("big", 1, gpu("200Gi")))), want(1, *both))

@@ -307,7 +307,7 @@ def test_a_pool_that_lost_the_nodes_of_a_replica_that_does_not_serve_is_said() -
     assert (found.condition().status, found.condition().reason) == ("False", "PartiallyScheduled")
     assert found.summary() == (
         f"2 of 2 replicas placed, 1 of them without room; replica {found.placements[1].name} stays on a without room: "
-        "pool default has 1 nodes, and replicas take 2."
+        "pool default has 1 node, and replicas take 2."
     )
 
 

@@ -67,7 +67,7 @@ async def test_a_replica_that_has_lost_its_room_is_told_with_pool_and_nodes() ->
         (event,) = (one for one in api.all("Event") if one["type"] == "Warning")
     assert event["reason"] == "PartiallyScheduled"
     assert event["message"].startswith("2 of 2 replicas placed, 2 of them without room; replica ")
-    assert "without room: pool default has 1 nodes, and replicas take 2" in event["message"]
+    assert "without room: pool default has 1 node, and replicas take 2" in event["message"]
 
 
 async def test_what_comes_back_after_it_was_well_is_counted_on_its_event() -> None:

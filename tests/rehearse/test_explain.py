@@ -195,7 +195,7 @@ def test_a_replica_without_room_is_told_with_its_pool_and_nodes(tmp_path: Path) 
         replica(chat, "east"),
         replica(chat, "east", 1, ready=False),
     ]
-    said = "stays on east without room: pool default has 1 nodes, and replicas take 2"
+    said = "stays on east without room: pool default has 1 node, and replicas take 2"
     assert said in asked(tmp_path, fleet, "md/chat", "-n", "ml").stdout
     assert any(
         said in note for note in json.loads(asked(tmp_path, fleet, "md/chat", "-n", "ml", "-o", "json").stdout)["notes"]

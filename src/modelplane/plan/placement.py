@@ -289,7 +289,7 @@ class _Planning:
             first = f"beside {beside} more of this deployment" if beside else "the first of this deployment there"
             known = f"fits pool {pools}, {first}"
             if found.waiting:
-                known = f"{known}; {found.waiting} pods wait for nodes"
+                known = f"{known}; {_many(found.waiting, 'pod')} wait{'s' if found.waiting == 1 else ''} for nodes"
             self.reasons[key] = known
         return known
 
@@ -386,7 +386,7 @@ class _Planning:
         pool, pods = pools.get(name), sum(need.pods for need in needs[engine, name])
         if pool is None:
             return f"engine {engine} became larger, and {cluster} does not publish pool {name} now"
-        wanted = f"{pods} {'node' if pool.buckets is None else 'pod'}{'s' if pods > 1 else ''}"
+        wanted = _many(pods, "node" if pool.buckets is None else "pod")
         fits = pool.how_many(needs[engine, name])
         return f"engine {engine} now needs {wanted} of pool {name} on {cluster}, where {fits} fit"
 
@@ -460,8 +460,8 @@ class _Planning:
             left = pool.nodes + pool.grow
             if pool.buckets is None and left < 0:
                 return (
-                    f"replica {replica.key.name} stays on {replica.cluster} without room: pool {name} has {pool.limit} "
-                    f"nodes, and replicas take {pool.limit - left}"
+                    f"replica {replica.key.name} stays on {replica.cluster} without room: pool {name} has "
+                    f"{_many(pool.limit, 'node')}, and replicas take {pool.limit - left}"
                 )
         return ""
 
@@ -475,6 +475,10 @@ class _Planning:
             if removal.cluster in self.fleet.clusters:
                 self.ledger(removal.cluster)
         return self.ledgers
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _replaced_first(kept: Kept) -> tuple[bool, bool, str, int]:
