@@ -12,8 +12,9 @@ from click.testing import CliRunner
 from modelplane.api.meta import Object
 from modelplane.cli import main
 from modelplane.control.deletion import Bounds
-from modelplane.plan.figures import STALE, instant, span
+from modelplane.plan.figures import STALE, span
 from modelplane.plan.scene import Scene
+from modelplane.plan.times import instant
 from tests.rehearse.words import GPU, deployment, inference_cluster, replica
 
 TAKEN = "2026-11-29T12:00:00Z"

@@ -6,20 +6,18 @@ observation; when that is long past nobody can tell what the pool is like now, a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
 from modelplane.plan.fleet import Cluster, Fleet
+from modelplane.plan.times import instant
 
 STALE: Final = 300.0
 """Seconds for which an observation is taken for the present: as long as a cluster that does not answer is waited for."""
 _TOLD: Final = 5
 """Old pools that are told one by one."""
-_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,16 +49,6 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
             "ageSeconds": None if self.age is None else round(self.age),
             "stale": self.stale,
         }
-
-
-def instant(text: str) -> float | None:
-    """An RFC 3339 time as seconds since the epoch; None for any other text."""
-    if not _TIME.fullmatch(text):
-        return None
-    try:
-        return datetime.fromisoformat(text.upper()).timestamp()
-    except ValueError:
-        return None
 
 
 def span(seconds: float) -> str:

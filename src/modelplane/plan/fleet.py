@@ -339,8 +339,9 @@ def _discard(index: dict[K, dict[Key, Replica]], home: K, key: Key) -> None:
 def accounted(replica: Replica, capacity: PoolCapacity | None) -> bool:
     """Whether the observation of a pool already shows the replica's devices as taken.
 
-    It does when the replica was ready before the pool was observed. Until then it is charged, so no slot is given twice.
+    It does when the replica was ready before the pool was observed. Until then it is charged, so no slot is given twice; within one
+    second, which is what times of objects tell, either may have been first.
     """
     if capacity is None or not capacity.observed:
         return False
-    return replica.ready and bool(replica.ready_since) and replica.ready_since <= capacity.observed_time
+    return replica.ready and bool(replica.ready_since) and replica.ready_since < capacity.observed_time

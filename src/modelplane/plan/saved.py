@@ -14,8 +14,8 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import GROUP, GVK, VERSION, Key, Object
 from modelplane.api.shape import Root, Shape, read
 from modelplane.errors import InvalidObject
-from modelplane.plan.figures import instant
 from modelplane.plan.scene import FORM, Scene
+from modelplane.plan.times import instant
 
 
 def of_document(document: Any) -> Scene:

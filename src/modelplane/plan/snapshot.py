@@ -18,6 +18,7 @@ from modelplane.plan.devices import DRA, SYNTHETIC, Device, Request, signature
 from modelplane.plan.fleet import Cluster, Fleet, Pool, Replica, ReplicaEngine, ReplicaMember
 from modelplane.plan.request import Engine, InvalidNodeSelector, Member, PlacementRequest
 from modelplane.plan.taints import Taint, Toleration
+from modelplane.plan.times import comparable
 
 DEPLOYMENT_LABEL: Final = "modelplane.ai/deployment"
 INDEX_LABEL: Final = "modelplane.ai/replica-index"
@@ -76,7 +77,7 @@ def replica_of(replica: ModelReplica) -> Replica:
         ),
         owner=next((owner.uid for owner in metadata.owner_references if owner.kind == "ModelDeployment"), ""),
         ready=ready is not None and ready.status is Status.TRUE,
-        ready_since=(ready.last_transition_time or "") if ready is not None else "",
+        ready_since=comparable(ready.last_transition_time or "") if ready is not None else "",
         constraints=placement.get("constraints", ""),
         code=placement.get("code", ""),
         message=placement.get("message", ""),
@@ -183,7 +184,7 @@ def _pool(cluster: InferenceCluster, pool: GpuPool) -> Pool:
     bare = Pool(pool.name, PoolCapacity(declared), devices)
     buckets = tuple((claims_of(bucket.free), bucket.nodes) for bucket in capacity.nodes_by_free_devices)
     observed = PoolCapacity(
-        sum(nodes for _, nodes in buckets), grow, buckets, bare.whole_node, capacity.observed_time or ""
+        sum(nodes for _, nodes in buckets), grow, buckets, bare.whole_node, comparable(capacity.observed_time or "")
     )
     return Pool(pool.name, observed, devices)
 
