@@ -25,6 +25,7 @@ from tests.kubernetes.selectors import Grammar, device
 from tests.kubernetes.tally import count
 
 PAIRS: Final = int(os.environ.get("MODELPLANE_SELECTOR_PAIRS", "20000"))
+AGAIN: Final = 40
 DEVICES: Final = 4
 """For each selector."""
 SEEDS: Final = [int(seed) for seed in os.environ.get("MODELPLANE_SELECTOR_SEEDS", "20261129 20261130").split()]
@@ -49,6 +50,14 @@ def outcome(answer: dict[str, Any]) -> dict[str, Any] | str:
     return {name: found if isinstance(found, bool) else "error" for name, found in answer["results"].items()}
 
 
+def sometimes(judge: Path, question: dict[str, Any], ours: dict[str, Any] | str) -> bool:
+    """Whether Kubernetes ends a selector like that as well when it is asked again: it loops over a map in any order."""
+    again = [outcome(answer) for answer in asked(judge, [question] * AGAIN)]
+    if isinstance(ours, str) or any(isinstance(one, str) for one in again):
+        return ours in again
+    return all(any(one[name] == found for one in again if isinstance(one, dict)) for name, found in ours.items())
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_random_selector_ends_differently_than_in_kubernetes(judge: Path, seed: int) -> None:
@@ -65,7 +74,7 @@ def test_no_random_selector_ends_differently_than_in_kubernetes(judge: Path, see
         wanted = outcome(real)
         for one in [wanted] if isinstance(wanted, str) else map(str, wanted.values()):
             ended[one] = ended.get(one, 0) + 1
-        if outcome(ours) != wanted:
+        if outcome(ours) != wanted and not sometimes(judge, question, outcome(ours)):
             differing.append(f"{question['expression']}\n  ours: {ours}\n  real: {real}")
     assert not differing, f"seed {seed}, {len(differing)} selectors differ:\n" + "\n".join(
         sorted(differing, key=len)[:10]

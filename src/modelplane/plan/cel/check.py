@@ -128,7 +128,7 @@ class _Checker:
             case Literal():
                 return _LITERALS[type(node.value)]
             case Ident():
-                return self.name(node.name, node.at)
+                return self.name(node)
             case Select():
                 return self.select(node)
             case Call():
@@ -147,13 +147,14 @@ class _Checker:
                 return self.optional_map(node)
         assert_never(node)
 
-    def name(self, name: str, at: int) -> Type:
-        found = self.scope.get(name)
+    def name(self, node: Ident) -> Type:
+        found = self.scope.get(node.name)
         if found is not None:
             return found
-        if name in TYPE_NAMES:
-            return Type("type", (TYPE_NAMES[name],))
-        return self.report(at, f"undeclared reference to '{name}' (in container '')")
+        if node.name in TYPE_NAMES:
+            return Type("type", (TYPE_NAMES[node.name],))
+        told = f".{node.name}" if node.absolute else node.name
+        return self.report(node.at, f"undeclared reference to '{told}' (in container '')")
 
     # --- selection ----------------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from modelplane.plan.cel.syntax import (
     OptionalMap,
     Select,
 )
-from modelplane.plan.cel.types import TYPE_NAMES, Type
+from modelplane.plan.cel.types import DYN, TYPE_NAMES, Type
 from modelplane.plan.cel.values import NONE, Optional, TypeValue, UInt, Value, kind, literal_key, overload_fault
 from modelplane.plan.semver import Semver
 
@@ -234,7 +234,9 @@ class _Builder:
         keep = inner.build(node.filter) if node.filter is not None else None
         body = inner.build(node.body)
         self.places = inner.places
-        return fold_closure(node.kind, over, places, keep, body, size(node.body) + 2)
+        items = node.range.type.params[-1:] if node.range.type is not None and node.kind == "filter" else ()
+        item = inner.build(Ident(node.item, node.at, items[0] if items else DYN))
+        return fold_closure(node.kind, over, places, keep, body, size(node.body) + 2, item)
 
     def bind(self, node: Bind) -> Closure:
         value = self.build(node.value)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from modelplane.plan.cel.syntax import Fault
-from modelplane.plan.cel.values import Value, key_value, map_key, overload_fault
+from modelplane.plan.cel.values import Value, held_key, key_value, map_key, overload_fault
 
 Frame: TypeAlias = list[Value]
 Closure: TypeAlias = Callable[[Frame], Value]
@@ -21,9 +21,9 @@ class Exhausted(Exception):
 
 
 def fold_closure(
-    kind: str, over: Closure, places: list[int], keep: Closure | None, body: Closure, cost: int
+    kind: str, over: Closure, places: list[int], keep: Closure | None, body: Closure, cost: int, item: Closure
 ) -> Closure:
-    """The closure of a comprehension; ``places`` are those of its one or two variables."""
+    """The closure of a comprehension; ``places`` are those of its one or two variables, ``item`` reads the last of them."""
     rounds = _rounds(over, places, cost)
     match kind:
         case "all":
@@ -33,7 +33,7 @@ def fold_closure(
         case "existsOne":
             return _exists_one(rounds, body)
         case "filter":
-            return _filter(rounds, body, places[-1])
+            return _filter(rounds, body, item)
         case "map" | "transformList":
             return _map(rounds, keep, body)
         case _:
@@ -96,8 +96,8 @@ def _exists_one(rounds: Rounds, body: Closure) -> Closure:
     return lambda frame: sum(1 for _ in rounds(frame) if _truth(body(frame))) == 1
 
 
-def _filter(rounds: Rounds, body: Closure, place: int) -> Closure:
-    return lambda frame: [frame[place] for _ in rounds(frame) if _truth(body(frame))]
+def _filter(rounds: Rounds, body: Closure, item: Closure) -> Closure:
+    return lambda frame: [item(frame) for _ in rounds(frame) if _truth(body(frame))]
 
 
 def _map(rounds: Rounds, keep: Closure | None, body: Closure) -> Closure:
@@ -114,14 +114,22 @@ def _transform(rounds: Rounds, keep: Closure | None, body: Closure, place: int, 
                 continue
             value = body(frame)
             if not entries:
-                found[map_key(frame[place])] = value
+                _insert(found, frame[place], value)
                 continue
             if not isinstance(value, dict):
                 raise overload_fault()
             for key, item in value.items():
-                if key in found:
-                    raise Fault(f"insert failed: key {key} already exists")
-                found[key] = item
+                _insert(found, key_value(key), item)
         return found
 
     return evaluate
+
+
+def _insert(found: dict[Value, Value], key: Value, value: Value) -> None:
+    """A new entry. Raises `Fault` if there is one under this key, or under the same number of another kind."""
+    try:
+        held_key(found, key)
+    except KeyError:
+        found[map_key(key)] = value
+        return
+    raise Fault(f"insert failed: key {key} already exists")

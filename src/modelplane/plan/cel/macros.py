@@ -41,17 +41,21 @@ def expand(source: Source, call: Call) -> Node:
         return _fold(source, call, call.function, 2, filtered=arity == 4)
     if call.function == "sortBy" and arity == 2:
         return _sort_by(source, call)
-    if call.function == "bind" and arity == 3 and isinstance(call.target, Ident) and call.target.name == "cel":
+    if call.function == "bind" and arity == 3 and _is_cel(call.target):
         return Bind(
-            _variable(source, call.args[0], "cel.bind() variable names must be simple identifiers"),
+            _bound(source, call, "cel.bind() variable names must be simple identifiers"),
             call.args[1],
             call.args[2],
             call.at,
         )
     if call.function in ("optMap", "optFlatMap") and arity == 2:
-        name = _variable(source, call.args[0], f"{call.function}() variable name must be a simple identifier")
+        name = _bound(source, call, f"{call.function}() variable name must be a simple identifier")
         return OptionalMap(name, call.target, call.args[1], call.function == "optFlatMap", call.at)
     return call
+
+
+def _is_cel(target: Node | None) -> bool:
+    return isinstance(target, Ident) and target.name == "cel" and not target.absolute
 
 
 def _has(source: Source, call: Call) -> Node:
@@ -97,7 +101,15 @@ def _sort_by(source: Source, call: Call) -> Node:
     return Bind(name, call.target, Call("@sortByAssociatedKeys", Ident(name, call.at), [keys], call.at), call.at)
 
 
+def _bound(source: Source, call: Call, complaint: str) -> str:
+    """The name of a value, which these macros ask for once themselves."""
+    name = _variable(source, call.args[0], complaint)
+    if name.startswith("."):
+        raise CelError(source, [source.issue(call.at, f"undeclared reference to '{name}' (in container '')")])
+    return name
+
+
 def _variable(source: Source, node: Node, complaint: str) -> str:
     if not isinstance(node, Ident):
         raise CelError(source, [source.issue(node.at, complaint)])
-    return node.name
+    return f".{node.name}" if node.absolute else node.name  # which nothing can name

@@ -210,7 +210,7 @@ class _Parser:
             raise self.error(name.at, f"reserved identifier: {name.text}")
         parenthesis = self.accept("(")
         if parenthesis is None:
-            return Ident(name.text, name.at)
+            return Ident(name.text, name.at, absolute=leading is not None)
         return self.expanded(Call(name.text, None, self.arguments(), parenthesis.at))
 
     def list_literal(self) -> Node:

@@ -25,9 +25,12 @@ class Literal:
 
 @dataclass(slots=True)
 class Ident:
+    """A name; ``absolute`` is one with a dot before it, which means the same but names no macro."""
+
     name: str
     at: int
     type: Type | None = None
+    absolute: bool = False
 
 
 @dataclass(slots=True)

@@ -1,13 +1,14 @@
 """CEL's values as Python sees them.
 
-bool, int, float, str, bytes, list and dict stand for themselves; the rest has a class here. A bool key of a map is kept as
-``("bool", value)``, since Python takes True and 1 for one key and CEL does not.
+bool, int, float, str, bytes, list and dict stand for themselves; the rest has a class here. A key of a map that is a bool, an
+unsigned integer or a double is kept with its kind, ``("uint", value)``: True, 1 and 1.0 are one key to Python and three to CEL.
 """
 
 from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -25,6 +26,12 @@ _OFFSET: Final = re.compile(r"([+-]?[0-9]{1,6}):([+-]?[0-9]{1,6})")
 
 class UInt(int):
     """An unsigned 64-bit integer."""
+
+    __slots__ = ()
+
+
+class Reckoned(Quantity):
+    """A quantity that was added up. On the right of ``==`` Kubernetes does not know it for one."""
 
     __slots__ = ()
 
@@ -112,6 +119,7 @@ KINDS: Final[dict[type, str]] = {
     dict: "map",
     DefaultMap: "map",
     Quantity: "kubernetes.Quantity",
+    Reckoned: "kubernetes.Quantity",
     Semver: "kubernetes.Semver",
     Optional: "optional_type",
     TypeValue: "type",
@@ -151,19 +159,38 @@ class Missing(Fault):
 
 def map_key(value: Value) -> Value:
     """A value as a key of a dict. Raises `Fault` for what CEL does not take as a key."""
-    if type(value) is str:
+    if type(value) is str or type(value) is int:
         return value
-    if type(value) is bool:
-        return ("bool", value)
-    if type(value) is float:
-        if value.is_integer():
-            return int(value)
-        raise Missing(f"no such key: {value}")
-    if isinstance(value, int):
-        return value
+    if type(value) in _KEPT:
+        return (kind(value), value)
     raise Fault(f"unsupported key type: {type_name(value)}")
 
 
+def held_key(container: dict[Value, Value], value: Value) -> Value:
+    """The key of a dict under which something is looked up: its own, or the same number of another kind, a double as an
+    integer and integers as each other. Raises `Fault` for what CEL does not take as a key, and `KeyError`."""
+    own = map_key(value)
+    if own in container:
+        return own
+    for other in _same_number(value):
+        if other in container:
+            return other
+    raise KeyError(own)
+
+
+def _same_number(value: Value) -> Iterator[Value]:
+    if type(value) is float:
+        if INT_MIN < value < INT_MAX and value.is_integer():
+            yield int(value)
+        if 0 <= value < UINT_MAX and value.is_integer():
+            yield ("uint", int(value))
+    elif type(value) is UInt and value <= INT_MAX:
+        yield int(value)
+    elif type(value) is int and value >= 0:
+        yield ("uint", value)
+
+
+_KEPT: Final = frozenset({bool, UInt, float})
 _FOUND: Final = frozenset({"net.IP", "net.CIDR", "duration", "timestamp", "type", "null"})
 
 
@@ -211,6 +238,10 @@ def equal(a: Value, b: Value) -> bool:
             return _equal_maps(a, b)  # type: ignore[arg-type]
         if ta is Optional:
             return a.present == b.present and equal(a.value, b.value)  # type: ignore[attr-defined]
+        if ta is Reckoned:
+            raise overload_fault("_==_", a, b)
+        return bool(a == b)
+    if ta is Reckoned and tb is Quantity:
         return bool(a == b)
     if ta in _NUMBERS and tb in _NUMBERS:
         return bool(_alike(a, b) == _alike(b, a))
@@ -222,7 +253,14 @@ def equal(a: Value, b: Value) -> bool:
 
 
 def _equal_maps(a: dict[Value, Value], b: dict[Value, Value]) -> bool:
-    return len(a) == len(b) and all(key in b and _not_unequal(value, b[key]) for key, value in a.items())
+    return len(a) == len(b) and all(_has_alike(b, key, value) for key, value in a.items())
+
+
+def _has_alike(other: dict[Value, Value], key: Value, value: Value) -> bool:
+    if key in other:
+        return _not_unequal(value, other[key])
+    held = next((one for one in _same_number(key_value(key)) if one in other), None)
+    return held is not None and _not_unequal(value, other[held])
 
 
 def same(a: Value, b: Value) -> bool:

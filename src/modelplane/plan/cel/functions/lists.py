@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cmp_to_key, reduce
 from itertools import pairwise
 from typing import Final
@@ -11,7 +11,7 @@ from modelplane.plan.cel.folds import Exhausted
 from modelplane.plan.cel.functions.operators import plus
 from modelplane.plan.cel.registry import declare
 from modelplane.plan.cel.syntax import Fault
-from modelplane.plan.cel.values import NONE, Duration, Optional, UInt, Value, equal, less, overload_fault, same
+from modelplane.plan.cel.values import NONE, Duration, Optional, UInt, Value, kind, less, overload_fault, same
 
 _ORDERED: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 _LARGEST_RANGE: Final = 100_000
@@ -19,12 +19,23 @@ _LARGEST_PRODUCT: Final = 1_000_000
 
 
 def _before(a: Value, b: Value) -> bool:
-    """Whether a comes before b; what is not a number comes before and after nothing."""
-    return a == a and b == b and less(a, b)
+    """Whether a comes before b; what cannot be compared with another comes neither before nor after it."""
+    try:
+        return less(a, b)
+    except Fault:
+        return False
+
+
+def _ordered(items: list[Value]) -> Iterator[Value]:
+    """The items as far as they are of kinds that have an order. Raises `Fault` at the first that is not."""
+    for item in items:
+        if kind(item) not in _ORDERED:
+            raise overload_fault()
+        yield item
 
 
 def _contains(items: list[Value], wanted: Value) -> bool:
-    return any(same(item, wanted) for item in items)
+    return any(same(wanted, item) for item in items)
 
 
 def _affordable(a: list[Value], b: list[Value]) -> None:
@@ -47,14 +58,14 @@ def _distinct(items: list[Value]) -> list[Value]:
 
 @declare("isSorted", *(f"list({kind}).() -> bool" for kind in _ORDERED))
 def is_sorted(items: list[Value]) -> bool:
-    return not any(_before(b, a) for a, b in pairwise(items))
+    return not any(_before(b, a) for a, b in pairwise(_ordered(items)))
 
 
 def _sum(nothing: Value) -> Callable[[list[Value]], Value]:
     """The function for lists of one type, whose sum of no item is ``nothing``."""
 
     def total(items: list[Value]) -> Value:
-        return reduce(plus, items) if items else nothing
+        return reduce(plus, items, nothing)
 
     return total
 
@@ -67,30 +78,30 @@ for _kind, _nothing in (("int", 0), ("uint", UInt(0)), ("double", 0.0), ("durati
 def minimum(items: list[Value]) -> Value:
     if not items:
         raise Fault("min called on empty list")
-    return reduce(lambda a, b: b if _before(b, a) else a, items)
+    return reduce(lambda a, b: b if _before(b, a) else a, _ordered(items))
 
 
 @declare("max", *(f"list({kind}).() -> {kind}" for kind in _ORDERED))
 def maximum(items: list[Value]) -> Value:
     if not items:
         raise Fault("max called on empty list")
-    return reduce(lambda a, b: b if _before(a, b) else a, items)
+    return reduce(lambda a, b: b if _before(a, b) else a, _ordered(items))
 
 
 @declare("indexOf", "list(A).(A) -> int")
 def index_of(items: list[Value], wanted: Value) -> int:
-    return next((index for index, item in enumerate(items) if equal(item, wanted)), -1)
+    return next((index for index, item in enumerate(items) if same(item, wanted)), -1)
 
 
 @declare("lastIndexOf", "list(A).(A) -> int")
 def last_index_of(items: list[Value], wanted: Value) -> int:
-    return next((index for index in reversed(range(len(items))) if equal(items[index], wanted)), -1)
+    return next((index for index in reversed(range(len(items))) if same(items[index], wanted)), -1)
 
 
 @declare("includes", "dyn.(dyn) -> bool")
 def includes(items: Value, wanted: Value) -> bool:
     """A scalar counts as a list of one, so that a selector works before and after an attribute became a list."""
-    return _contains(list(items) if isinstance(items, list) else [items], wanted)
+    return any(same(item, wanted) for item in (items if isinstance(items, list) else [items]))
 
 
 # --- CEL's lists extension -----------------------------------------------------------------------------------------
@@ -103,8 +114,11 @@ def slice_of(items: list[Value], start: int, end: int) -> list[Value]:
     return list(items[start:end])
 
 
-@declare("flatten", "list(list(A)).() -> list(A)", "list(dyn).(int) -> list(dyn)")
-def flatten(items: list[Value], depth: int = 1) -> list[Value]:
+@declare("flatten", "list(list(A)).() -> list(A)", "list(dyn).(int) -> list(dyn)", generic=True)
+def flatten(items: Value, depth: Value = 1) -> list[Value]:
+    """A list that is flat already passes as well, which is why the kinds of arguments are looked at here."""
+    if not isinstance(items, list) or type(depth) is not int:
+        raise overload_fault("flatten", items)
     if depth < 0:
         raise Fault("level must be non-negative")
     if len(items) * depth >= _LARGEST_PRODUCT:
@@ -112,7 +126,7 @@ def flatten(items: list[Value], depth: int = 1) -> list[Value]:
     found: list[Value] = []
     for item in items:
         if isinstance(item, list) and depth > 0:
-            found.extend(flatten(list(item), depth - 1))
+            found.extend(flatten(item, depth - 1))
         else:
             found.append(item)
     return found

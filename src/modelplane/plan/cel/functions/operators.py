@@ -20,8 +20,8 @@ from modelplane.plan.cel.values import (
     UInt,
     Value,
     equal,
+    held_key,
     less,
-    map_key,
     overload_fault,
     same,
 )
@@ -212,7 +212,7 @@ def invert(a: Value) -> Value:
 def _entry(container: Value, key: Value) -> Value:
     if isinstance(container, dict):
         try:
-            return container[map_key(key)]
+            return container[key] if type(key) is str else container[held_key(container, key)]
         except KeyError:
             raise Missing(f"no such key: {key}") from None
     if isinstance(container, list):
@@ -270,9 +270,12 @@ def optional_index(container: Value, key: Value) -> Value:
 def contained(item: Value, container: Value) -> Value:
     if isinstance(container, dict):
         try:
-            return map_key(item) in container
+            held_key(container, item)
+        except KeyError:
+            return False
         except Fault:
             return OddKey(item) in container
+        return True
     if not isinstance(container, list):
         raise overload_fault()
     return any(same(item, element) for element in container)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from modelplane.plan.cel.registry import declare
 from modelplane.plan.cel.syntax import Fault
-from modelplane.plan.cel.values import Value
+from modelplane.plan.cel.values import Reckoned, Value
 from modelplane.plan.quantity import Quantity, QuantityError, is_quantity, parse_quantity
 from modelplane.plan.semver import Semver, SemverError, is_semver, parse_semver
 
@@ -79,10 +79,14 @@ def _operand(value: Value) -> Quantity:
     return value if isinstance(value, Quantity) else Quantity(int(value))  # type: ignore[call-overload]
 
 
+def _reckoned(found: Quantity) -> Reckoned:
+    return Reckoned(found.unscaled, found.exponent, compact=found.compact)
+
+
 @declare("add", "Quantity.(Quantity) -> Quantity", "Quantity.(int) -> Quantity")
 def add(a: Quantity, b: Value) -> Quantity:
     try:
-        return a.add(_operand(b))
+        return _reckoned(a.add(_operand(b)))
     except QuantityError as error:
         raise Fault(str(error)) from None
 
@@ -90,7 +94,7 @@ def add(a: Quantity, b: Value) -> Quantity:
 @declare("sub", "Quantity.(Quantity) -> Quantity", "Quantity.(int) -> Quantity")
 def sub(a: Quantity, b: Value) -> Quantity:
     try:
-        return a.sub(_operand(b))
+        return _reckoned(a.sub(_operand(b)))
     except QuantityError as error:
         raise Fault(str(error)) from None
 
