@@ -67,6 +67,9 @@ class Selection:
         )
         """Whether the verdict on an object is the same for as long as it lives."""
         self.everything = not self.labels.requirements and not self.fields.terms
+        alone = not self.labels.requirements and len(self.fields.terms) == 1
+        self._name = self.fields.pinned("metadata.name") if alone else ""
+        """The name that is asked for, if nothing else is."""
 
     def of_now(self) -> list[Entry]:
         """The entries of now that match, in their order; one whose name is pinned is looked up."""
@@ -81,6 +84,8 @@ class Selection:
     def matches(self, entry: Entry) -> bool:
         if self.everything:
             return True
+        if self._name:
+            return entry.key.name == self._name
         if self.labels.requirements and not self.labels.matches(labels_of(entry)):
             return False
         if not self.fields.terms:

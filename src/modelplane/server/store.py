@@ -33,6 +33,7 @@ BATCH: Final = 256
 LOG_EVENTS: Final = 4096
 LOG_BYTES: Final = 8 << 20
 SUBSCRIPTION_BACKLOG: Final = 10_000
+TOLD_AT_ONCE: Final = 50
 FORGET: Final = 256
 """How many superseded changes leave the disk at a time."""
 SCHEMA: Final = """
@@ -132,13 +133,14 @@ class Subscription:
             self._wake.set()
         elif not self._calling:
             self._calling = True
-            self._store.soon(self._call)
+            self._store.due(self)
 
     def listen(self, heard: Callable[[], None] | None) -> None:
         """Have ``heard`` called for what is due, once for all changes that were committed together, instead of a wake."""
         self._heard = heard
 
-    def _call(self) -> None:
+    def tell(self) -> None:
+        """Call who listens."""
         self._calling = False
         if self._heard is None:
             self._wake.set()
@@ -202,6 +204,7 @@ class Store:
                 "else stop here and put back a copy of store.db, store.db-wal and store.db-shm, or move the three away to "
                 "start with nothing"
             ) from error
+        self._due: deque[Subscription] = deque()
         self._waiting: list[_Write] = []
         self._idle = asyncio.Event()
         """Set while nothing waits and nothing is on its way to the disk."""
@@ -292,9 +295,22 @@ class Store:
         """Call ``heard`` with every change of a resource, before the writer of that change gets its answer."""
         self._listeners.setdefault(resource, []).append(heard)
 
-    def soon(self, call: Callable[[], None]) -> None:
-        """Call after what happens now."""
-        self._loop.call_soon(call)
+    def due(self, subscription: Subscription) -> None:
+        """Tell a subscription after what happens now."""
+        if not self._due:
+            self._loop.call_soon(self._tell)
+        self._due.append(subscription)
+
+    def _tell(self) -> None:
+        """Tell some of those that are due. What they write goes out before the next ones are told: their clients read
+        meanwhile."""
+        for _ in range(min(len(self._due), TOLD_AT_ONCE)):
+            try:
+                self._due.popleft().tell()
+            except Exception:  # the others hear of it nevertheless
+                LOG.exception("a subscription failed on what it was told")
+        if self._due:
+            self._loop.call_soon(self._tell)
 
     def wake_all(self) -> None:
         for subscriptions in self._subscriptions.values():
