@@ -27,13 +27,13 @@ def _too_long(limit: int) -> str:
     return f"must be no more than {limit} bytes"
 
 
-def _rule(expression: str, limit: int, words: str, *, undotted: bool = False) -> NameRule:
+def _rule(expression: str, limit: int, words: str, *, undotted: bool = False, part: str = "") -> NameRule:
     compiled = re.compile(expression)
 
     def check(text: str) -> list[str]:
         if len(text) <= limit and compiled.fullmatch(text):  # what it matches has one byte a character
             return []
-        found = [_too_long(limit)] if len(text.encode()) > limit else []
+        found = [part + _too_long(limit)] if len(text.encode()) > limit else []
         if compiled.fullmatch(text):
             return found
         dotted = undotted and re.fullmatch(_SUBDOMAIN, text)
@@ -66,6 +66,7 @@ _qualified: Final = _rule(
     63,
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
     f"character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_QUALIFIED}')",
+    part="name part ",
 )
 _KEY: Final = (
     "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
