@@ -92,3 +92,33 @@ def test_a_pod_uses_its_mounted_account(tmp_path: Path) -> None:
     assert (config.token_file, config.namespace) == (str(tmp_path / "token"), "modelplane-system")
     with pytest.raises(InvalidKubeconfig, match="--kubeconfig"):
         Kubeconfig.in_cluster({}, tmp_path)
+
+
+def test_of_several_files_the_first_that_has_a_name_counts(tmp_path: Path) -> None:
+    """As kubectl merges them, each with its own folder for relative names."""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one/ca.pem").write_text("FIRST")
+    (tmp_path / "one/config").write_text(
+        yaml.safe_dump(
+            {"clusters": [{"name": "c", "cluster": {"server": "https://one", "certificate-authority": "ca.pem"}}]}
+        )
+    )
+    (tmp_path / "two").write_text(document(user={"tokenFile": "token"}))
+    (tmp_path / "empty").write_text("")
+    config = Kubeconfig.listed(f"{tmp_path}/none:{tmp_path}/empty:{tmp_path}/one/config::{tmp_path}/two")
+    assert (config.server, config.ca_data, config.namespace) == ("https://one", "FIRST", "ml")
+    assert config.token_file == str(tmp_path / "token")
+    assert Kubeconfig.listed(f"{tmp_path}/two:").server == "https://127.0.0.1:6443"
+
+
+@pytest.mark.parametrize(
+    ("paths", "words"),
+    [
+        ("/none:/neither", r"KUBECONFIG \(/none:/neither\): none of these files is there"),
+        ("/none", "kubeconfig /none cannot be read"),
+        (":", "cannot be read"),
+    ],
+)
+def test_files_that_are_not_there_are_named_where_none_is(paths: str, words: str) -> None:
+    with pytest.raises(InvalidKubeconfig, match=words):
+        Kubeconfig.listed(paths)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from modelplane.cli.numbers import PORT
 from modelplane.cli.output import say
 from modelplane.errors import ModelplaneError
 
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--data-dir", type=click.Path(path_type=Path), required=True, help="Where everything is kept.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=0, show_default=True, help="Port to listen on; 0 keeps the port of the last start.")
+@click.option(
+    "--port", type=PORT, default=0, show_default=True, help="Port to listen on; 0 keeps the port of the last start."
+)
 @click.option(
     "--crds", type=click.Path(exists=True, path_type=Path), multiple=True, help="More CRDs: files or folders."
 )

@@ -6,13 +6,18 @@ from pathlib import Path
 
 import click
 
+from modelplane.cli.numbers import PORT
 from modelplane.errors import ModelplaneError
 
 
 @click.command()
 @click.option("--data-dir", type=click.Path(path_type=Path), required=True, help="Where the cluster keeps everything.")
 @click.option(
-    "--port", default=0, show_default=True, help="Port of its API server; 0 keeps the port of the last start."
+    "--port",
+    type=PORT,
+    default=0,
+    show_default=True,
+    help="Port of its API server; 0 keeps the port of the last start.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address of its API server.")
 @click.option("--fleet", "fleet_file", type=click.Path(path_type=Path), help="Fleet file; default: two regions.")

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from modelplane.cli.numbers import PORT
+
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -25,7 +27,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option(
     "--front-door-port",
-    type=click.IntRange(0, 65535),
+    type=PORT,
     default=80,
     show_default=True,
     envvar="MODELPLANE_FRONT_DOOR_PORT",

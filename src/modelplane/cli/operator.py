@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 from pathlib import Path
@@ -10,21 +11,24 @@ from typing import TYPE_CHECKING
 
 import click
 
+from modelplane.cli.numbers import LISTENER, PORT, SECONDS
 from modelplane.errors import ModelplaneError
 
 if TYPE_CHECKING:
     from modelplane.operator.app import Options
+
+log = logging.getLogger(__name__)
 
 
 @click.command()
 @click.option(
     "--kubeconfig",
     type=click.Path(path_type=Path),
-    help="Kubeconfig of the control cluster. Without it: $KUBECONFIG, else the service account of the pod.",
+    help="Kubeconfig of the control cluster. Without it: $KUBECONFIG, one file or several, else the service account of the pod.",
 )
-@click.option("--health-port", type=int, help="Serve /healthz, /readyz and /metrics on this port.")
+@click.option("--health-port", type=PORT, help="Serve /healthz, /readyz and /metrics on this port.")
 @click.option("--health-address", default="127.0.0.1", show_default=True, help="Address of both ports.")
-@click.option("--webhook-port", type=int, help="Serve the validating webhook on this port.")
+@click.option("--webhook-port", type=PORT, help="Serve the validating webhook on this port.")
 @click.option(
     "--webhook-certificate",
     type=click.Path(path_type=Path),
@@ -40,7 +44,7 @@ if TYPE_CHECKING:
 @click.option(
     "--host-name", type=click.Choice(["local", "operator"]), help="What composers compose for; follows the installer."
 )
-@click.option("--front-door-port", type=int, help="Port that the front door listens on.")
+@click.option("--front-door-port", type=LISTENER, help="Port that the front door listens on.")
 @click.option(
     "--cluster-gateway-port",
     "gateway_ports",
@@ -50,7 +54,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--unreachable-bound",
-    type=float,
+    type=SECONDS,
     default=300.0,
     show_default=True,
     help="Seconds before an object that is being deleted lets go of a cluster that does not answer.",
@@ -89,8 +93,11 @@ def command(
     simulated = chart_installer == "local"
     general, ports = _ports(gateway_ports)
     try:
-        file = kubeconfig or os.environ.get("KUBECONFIG")
-        identity = Kubeconfig.load(file) if file else Kubeconfig.in_cluster(os.environ)
+        files = os.environ.get("KUBECONFIG")
+        if kubeconfig is not None:
+            identity = Kubeconfig.load(kubeconfig)
+        else:
+            identity = Kubeconfig.listed(files) if files else Kubeconfig.in_cluster(os.environ)
         options = Options(
             kubeconfig=identity,
             health_port=health_port,
@@ -107,7 +114,15 @@ def command(
         )
         _loop(options)
     except ModelplaneError as error:
-        raise click.ClickException(str(error)) from error
+        if log_format != "json":
+            raise click.ClickException(str(error)) from error
+        log.error("%s", error)
+        raise SystemExit(1) from error
+    except Exception:
+        if log_format != "json":
+            raise
+        log.exception("the operator ends: this is a bug of the operator")
+        raise SystemExit(1) from None
 
 
 def _loop(options: Options) -> None:
@@ -127,10 +142,15 @@ def _ports(values: tuple[str, ...]) -> tuple[int | None, dict[str, int]]:
         cluster, _, port = value.rpartition("=")
         if not port.isdigit():
             raise click.BadParameter(f"{value!r} is no [CLUSTER=]PORT", param_hint="--cluster-gateway-port")
+        try:
+            number = LISTENER.convert(port, None, None)
+        except click.BadParameter as error:
+            error.param_hint = "--cluster-gateway-port"
+            raise
         if cluster:
-            ports[cluster] = int(port)
+            ports[cluster] = number
         else:
-            general = int(port)
+            general = number
     return general, ports
 
 

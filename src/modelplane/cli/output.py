@@ -12,6 +12,7 @@ import json
 import os
 import re
 import sys
+import traceback
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -26,8 +27,8 @@ class Unwritten(click.ClickException):
 
     def __init__(self, error: OSError) -> None:
         why = error.strerror or str(error)
-        super().__init__(f"{error.filename}: {why}" if error.filename else f"the output cannot be written: {why}")
-        self.quiet = error.errno == errno.EPIPE and not error.filename
+        super().__init__(f"the output cannot be written: {why}")
+        self.quiet = error.errno == errno.EPIPE
         self.exit_code = BROKEN_PIPE if self.quiet else 1  # type: ignore[misc]  # click reads it from the instance
 
     def show(self, file: Any = None) -> None:
@@ -52,11 +53,19 @@ def say_json(document: object, *, indent: int | None = None) -> None:
 
 @contextlib.contextmanager
 def telling() -> Iterator[None]:
-    """Around what click itself prints, such as help: the same end as for `say`."""
+    """Around what click itself prints, such as help: the same end as for `say`. Any other failure of the system, such as of a
+    socket, is said in its own words."""
     try:
         yield
     except OSError as error:
-        raise Unwritten(error) from error
+        if _printing(error):
+            raise Unwritten(error) from error
+        raise click.ClickException(str(error) or type(error).__name__) from error
+
+
+def _printing(error: OSError) -> bool:
+    """Whether it came from a write to standard output or error, all of which are click's."""
+    return any(frame.f_code is click.echo.__code__ for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def _escaped(found: re.Match[str]) -> str:

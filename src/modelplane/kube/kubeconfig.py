@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import os
 import ssl
 import tempfile
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ from modelplane.errors import InvalidKubeconfig
 SERVICE_ACCOUNT_DIR: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 _UNSAFE_USER: Final = ("exec", "auth-provider", "tokenFile", "client-certificate", "client-key")
+_FILES: Final = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 _UNSAFE_CLUSTER: Final = ("certificate-authority", "insecure-skip-tls-verify", "proxy-url")
 
 
@@ -43,11 +45,33 @@ class Kubeconfig(msgspec.Struct, frozen=True, kw_only=True):
     def load(cls, path: str | Path, *, context: str | None = None) -> Kubeconfig:
         """From a file of the user's own machine. Raises InvalidKubeconfig."""
         file = Path(path).expanduser()
-        try:
-            text = file.read_text(encoding="utf-8")
-        except OSError as error:
-            raise InvalidKubeconfig(f"kubeconfig {file} cannot be read: {error.strerror}") from error
-        return _resolve(_document(text, str(file)), origin=str(file), context=context, trusted=True, base=file.parent)
+        return _resolve(
+            _document(_text(file), str(file)), origin=str(file), context=context, trusted=True, base=file.parent
+        )
+
+    @classmethod
+    def listed(cls, paths: str) -> Kubeconfig:
+        """From what $KUBECONFIG has: one file or several, merged as kubectl does it. Of every name, and of current-context, the
+        first file counts that has it; a file of several that is not there is left out. Raises InvalidKubeconfig."""
+        files = [Path(path).expanduser() for path in paths.split(os.pathsep) if path]
+        if len(files) < 2:
+            return cls.load(*files or [Path(paths)])
+        origin = f"$KUBECONFIG ({os.pathsep.join(map(str, files))})"
+        there = [file for file in files if file.exists()]
+        if not there:
+            raise InvalidKubeconfig(
+                f"{origin}: none of these files is there; name one that is, or pass --kubeconfig FILE"
+            )
+        merged: dict[str, Any] = {}
+        for file in there:
+            document = _document(_text(file), str(file), whole=False)
+            merged.setdefault("current-context", None)
+            merged["current-context"] = merged["current-context"] or document.get("current-context")
+            for section, entry in (("contexts", "context"), ("clusters", "cluster"), ("users", "user")):
+                items = document.get(section)
+                for item in items if isinstance(items, list) else ():
+                    merged.setdefault(section, []).append(_rooted(item, entry, file.absolute().parent))
+        return _resolve(merged, origin=origin, context=None, trusted=True, base=Path())
 
     @classmethod
     def parse(cls, text: str, *, origin: str = "kubeconfig", context: str | None = None) -> Kubeconfig:
@@ -96,7 +120,25 @@ class Kubeconfig(msgspec.Struct, frozen=True, kw_only=True):
         return context
 
 
-def _document(text: str, origin: str) -> Mapping[str, Any]:
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InvalidKubeconfig(f"kubeconfig {file} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidKubeconfig(f"kubeconfig {file} cannot be read: it is no text") from error
+
+
+def _rooted(item: Any, entry: str, base: Path) -> Any:
+    """An entry of one of several files, whose relative file names are those of its own folder."""
+    if not isinstance(item, Mapping) or not isinstance(item.get(entry), Mapping):
+        return item
+    files = {name: str(base / str(item[entry][name])) for name in _FILES if item[entry].get(name)}
+    return {**item, entry: {**item[entry], **files}}
+
+
+def _document(text: str, origin: str, *, whole: bool = True) -> Mapping[str, Any]:
+    """``whole``: it has to have clusters; one of several files need not."""
     import yaml
 
     try:
@@ -105,7 +147,9 @@ def _document(text: str, origin: str) -> Mapping[str, Any]:
         mark = getattr(error, "problem_mark", None)
         place = f" at line {mark.line + 1}" if mark else ""
         raise InvalidKubeconfig(f"{origin} is not YAML{place}; write a kubeconfig with inline credentials") from error
-    if not isinstance(document, Mapping) or not document.get("clusters"):
+    if not whole and document is None:
+        return {}
+    if not isinstance(document, Mapping) or (whole and not document.get("clusters")):
         raise InvalidKubeconfig(f"{origin} is no kubeconfig: it has no `clusters`", field="clusters")
     return document
 

@@ -7,6 +7,8 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from modelplane.operator.listening import listen
+
 Check: TypeAlias = Callable[[], str]
 """Returns what is wrong, empty for nothing."""
 Page: TypeAlias = tuple[str, Callable[[], str]]
@@ -23,8 +25,8 @@ class Health:
         self.port = 0
 
     async def start(self, port: int, host: str = "127.0.0.1") -> None:
-        self._server = await asyncio.start_server(self._serve, host, port)
-        self.port = self._server.sockets[0].getsockname()[1]
+        """Raises PermanentError where the port cannot be had."""
+        self._server, self.port = await listen(self._serve, host, port, "--health-port")
 
     async def close(self) -> None:
         if self._server is not None:
@@ -36,18 +38,21 @@ class Health:
                 head = await reader.readuntil(b"\r\n\r\n")
                 parts = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
                 path = parts[1].partition("?")[0] if len(parts) == 3 else ""
-                status, kind, text = self._answer(path)
+                status, kind, text = self._answer(parts[0], path)
                 body = text.encode()
+                allow = "Allow: GET, HEAD\r\n" if status.startswith("405") else ""
                 writer.write(
-                    f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
+                    f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n{allow}"
                     "Connection: close\r\n\r\n".encode()
-                    + body
+                    + (b"" if parts[0] == "HEAD" else body)
                 )
                 await writer.drain()
         writer.close()
 
-    def _answer(self, path: str) -> tuple[str, str, str]:
+    def _answer(self, method: str, path: str) -> tuple[str, str, str]:
         """Status line, content type and body."""
+        if method not in ("GET", "HEAD") and (path in self._pages or path in self._checks):
+            return "405 Method Not Allowed", "text/plain", f"{path} is read with GET\n"
         if path in self._pages:
             kind, text = self._pages[path]
             return "200 OK", kind, text()

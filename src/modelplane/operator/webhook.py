@@ -18,6 +18,7 @@ import orjson
 
 from modelplane.api.meta import GVK, Object
 from modelplane.errors import PermanentError
+from modelplane.operator.listening import listen
 from modelplane.plan.cel.admission import Complaint, complaints
 
 log = logging.getLogger(__name__)
@@ -72,15 +73,14 @@ class Webhook:
         self.port = 0
 
     async def start(self, port: int, host: str) -> None:
-        """Raises PermanentError where the certificate cannot be used."""
+        """Raises PermanentError where the certificate cannot be used, or the port cannot be had."""
         try:
             self.reload()
         except (OSError, ssl.SSLError) as error:
             raise PermanentError(
                 f"the webhook's certificate in {self._folder} cannot be used ({error}); it needs tls.crt and tls.key, PEM"
             ) from error
-        self._server = await asyncio.start_server(self._serve, host, port, ssl=self._context, limit=64 << 10)
-        self.port = self._server.sockets[0].getsockname()[1]
+        self._server, self.port = await listen(self._serve, host, port, "--webhook-port", self._context)
         self._rereading = asyncio.create_task(self._reread(), name="rereading the webhook's certificate")
 
     async def close(self) -> None:
