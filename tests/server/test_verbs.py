@@ -324,3 +324,10 @@ def test_a_secret_that_is_no_base64_is_refused_where_it_breaks(api: Api, namespa
         400,
         'Secret in version "v1" cannot be handled as a Secret: illegal base64 data at input byte 2',
     )
+
+
+def test_a_limit_below_zero_is_none(api: Api, namespace: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    api.create(path, config_map("a", namespace))
+    assert [item["metadata"]["name"] for item in api.get(f"{path}?limit=-1")["items"]] == ["a"]
+    assert api.call("GET", f"{path}?limit=x").code == 400

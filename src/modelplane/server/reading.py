@@ -134,7 +134,8 @@ def list_(call: Call) -> Answer:
         why = "Forbidden: sendInitialEvents is forbidden for list"
         raise refusals.invalid_field("ListOptions", "meta.k8s.io", "", "sendInitialEvents", why, "FieldValueForbidden")
     selection = Selection(call)
-    limit = call.request.query.number("limit") or 0
+    limit = max(call.request.query.number("limit") or 0, 0)  # fewer than none is all, as zero is
+    call.request.query.number("timeoutSeconds")  # which does not matter here, but is a number
     past, revision, consistent = _past(call)
     remaining = 0
     token = ""

@@ -6,6 +6,7 @@ The URL alone decides the verb that authorization judges (``list`` against ``get
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -70,6 +71,9 @@ class Media(msgspec.Struct, frozen=True):
         return self.as_ in ("PartialObjectMetadata", "PartialObjectMetadataList")
 
 
+_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
+
+
 class Query:
     """Query parameters with Kubernetes' reading of booleans and numbers."""
 
@@ -91,14 +95,15 @@ class Query:
         return name in self._values
 
     def number(self, name: str) -> int | None:
-        """Raises a 400 for something that is not a number."""
-        text = self.get(name)
-        if not text:
+        """None when it is not asked for. Raises a 400 for something that is not a number of 64 bits."""
+        if not self.has(name):
             return None
-        try:
-            return int(text)
-        except ValueError:
-            raise refusals.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+        text = self.get(name)
+        if not _NUMBER.fullmatch(text):
+            raise refusals.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+        if not -(1 << 63) <= int(text) < 1 << 63:
+            raise refusals.bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
+        return int(text)
 
 
 @lru_cache(maxsize=256)

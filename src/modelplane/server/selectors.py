@@ -66,20 +66,28 @@ def parse_labels(text: str) -> LabelSelector:
 def parse_fields(text: str, supported: Collection[str], *, plain: bool = False) -> FieldSelector:
     """``supported`` are the fields of the resource; ``plain`` says that it has none of its own. Raises a 400."""
     terms: list[tuple[str, str, bool]] = []
-    for raw in _split(text):
-        found = re.match(r"([^=!]+)(==|!=|=)(.*)", raw, re.DOTALL)
+    for raw in re.findall(r"(?:\\.|\\$|[^\\,])+", text, re.DOTALL):
+        found = re.match(r"(.*?)(!=|==|=)(.*)", raw, re.DOTALL)
         if found is None:
             raise refusals.bad_request(f"invalid selector: '{text}'; can't understand '{raw}'")
         name, operator, value = found.groups()
+        terms.append((name, _unescaped(value), operator != "!="))
+    for name, _, _ in terms:
+        if name not in supported and plain:
+            known = ", ".join(f'"{each}"' for each in sorted(supported))
+            raise refusals.bad_request(f'"{name}" is not a known field selector: only {known}')
         if name not in supported:
-            if plain:
-                known = ", ".join(f'"{each}"' for each in sorted(supported))
-                raise refusals.bad_request(f'"{name}" is not a known field selector: only {known}')
             raise refusals.bad_request(f"field label not supported: {name}")
-        terms.append((name, re.sub(r"\\(.)", r"\1", value), operator != "!="))
     return FieldSelector(tuple(terms))
 
 
-def _split(text: str) -> list[str]:
-    """Split at commas that no backslash escapes."""
-    return [term for term in re.split(r"(?<!\\),", text) if term]
+def _unescaped(value: str) -> str:
+    """A value without the backslashes before commas, equal signs and backslashes, which do not stand without one."""
+    made = []
+    for escaped, plain in re.findall(r"\\(.|$)|(.)", value, re.DOTALL):
+        if not plain and escaped not in ("\\", ",", "="):
+            raise refusals.bad_request(f"invalid field selector: invalid escape sequence: \\{escaped}")
+        if plain == "=":
+            raise refusals.bad_request(f"invalid field selector: unescaped character in value: {ord(plain)}")
+        made.append(plain or escaped)
+    return "".join(made)

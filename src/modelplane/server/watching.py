@@ -38,6 +38,7 @@ def watch(call: Call) -> Stream:
     _check_options(call, watch_list)
     since = minimum(call)
     seconds = query.number("timeoutSeconds") or 0
+    query.number("limit")  # which does not matter here, but is a number
     deadline = time.monotonic() + (seconds if seconds > 0 else random.uniform(1800, 3600))
     store, resource = call.backend.store, storage(call.type)
     from_now = watch_list or not since
