@@ -89,7 +89,9 @@ def test_the_data_directory_is_the_one_that_is_used() -> None:
     for path in (
         layout.kubeconfig,
         layout.fleet,
+        layout.servers,
         layout.ports,
+        layout.kubernetes_ports,
         layout.supervisor,
         layout.record("UNIT"),
         layout.log("UNIT"),

@@ -55,13 +55,20 @@ kubernetes: Decorator = click.option(
 )
 
 
-def enter_network() -> None:
-    """Go on in a network namespace of its own, by starting this very command again there."""
+def enter_network(layout: Layout | None = None) -> None:
+    """Go on in a network namespace of its own, by starting this very command again there: in that of what a crashed supervisor
+    left running in a data directory, else in a new one."""
     from modelplane.local import network
 
     if not network.inside():
+        again = [sys.executable, "-m", "modelplane", *sys.argv[1:]]
+        survivors = layout.running().values() if layout is not None else ()
+        survivor = network.shared_by_most(record.pid for record in survivors)
         try:
-            network.enter([sys.executable, "-m", "modelplane", *sys.argv[1:]])
+            if survivor is None:
+                network.enter(again)
+            else:
+                network.join(survivor, again)
         except ModelplaneError as error:
             raise click.ClickException(str(error)) from error
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from modelplane import processes
 from modelplane.cli import options
 from modelplane.errors import ModelplaneError
 from modelplane.local import network
@@ -24,8 +23,8 @@ def command(data_dir: Path, words: tuple[str, ...]) -> None:
     Words after `--` are a command to run there instead: modelplane shell -- kubectl get nodes
     """
     layout = Layout(data_dir.absolute())
-    supervisor = processes.recall(layout.supervisor)
-    if supervisor is None:
+    running = layout.running()
+    if not running:
         raise click.ClickException(f"no fleet runs in {layout.root}; start one with `modelplane up`")
     os.environ["KUBECONFIG"] = str(layout.kubeconfig)
     os.environ["MODELPLANE_DATA_DIR"] = str(layout.root)
@@ -34,8 +33,9 @@ def command(data_dir: Path, words: tuple[str, ...]) -> None:
     os.environ["PATH"] = os.pathsep.join(dict.fromkeys((*os.environ.get("PATH", os.defpath).split(os.pathsep), beside)))
     argv = words or (os.environ.get("SHELL") or "sh",)
     try:
-        if network.foreign(supervisor.pid):
-            network.join(supervisor.pid, argv)
+        there = network.shared_by_most(record.pid for record in running.values())
+        if there is not None:
+            network.join(there, argv)
         os.execvp(argv[0], argv)
     except (ModelplaneError, OSError) as error:
         raise click.ClickException(f"{argv[0]}: {error}") from error

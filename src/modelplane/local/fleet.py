@@ -22,11 +22,12 @@ from modelplane.errors import ModelplaneError, PermanentError
 from modelplane.gateway.proxies import ads_socket, forget_sockets
 from modelplane.kube.client import Client
 from modelplane.kube.kubeconfig import Kubeconfig
-from modelplane.local import bootstrap, fleet_spec, origin, ports
+from modelplane.local import bootstrap, fleet_spec, network, origin, ports
 from modelplane.local.layout import Layout
 from modelplane.local.supervisor import Supervisor, Unit
 
 CONTROL: Final = "control"
+HEALTH: Final = "operator-health"
 CONTROL_CONTROLLERS: Final = "garbagecollector,namespace,serviceaccount"
 
 Report = Callable[[str], None]
@@ -47,8 +48,17 @@ class LocalFleet:
         self._servers = servers
         self.supervisor = Supervisor()
         self._report = report
-        names = [CONTROL, "operator-health", *(f"cluster-{c.name}" for c in fleet.clusters)]
-        self._ports = ports.keep(layout.ports, names)
+        self._ports = ports.keep(layout.ports, self._served())
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What `modelplane up` has to be given beside the data directory to start the same fleet."""
+        return ()
+
+    @property
+    def apart(self) -> bool:
+        """Whether it is in a network of its own, which `modelplane shell` leads to and nothing else does."""
+        return False
 
     async def start(self) -> None:
         """Return when the control plane serves and every cluster is up. Raises `UnitFailed` or `AlreadyRunning`."""
@@ -58,6 +68,9 @@ class LocalFleet:
                 f"a fleet already runs in {self.layout.root} (pid {owner.pid}); end it with `modelplane down`"
             )
         origin.claim(self.layout, self._servers)
+        strays = await stop_strays(self.layout)
+        if strays:
+            self._report(f"stopped {strays} processes of a crashed fleet that ran in another network")
         processes.remember(self.layout.supervisor, _this_process())
         self.layout.fleet.write_text(fleet_spec.dump(self.fleet))
         await asyncio.gather(self._start_control(), *(self._start_cluster(c) for c in self.fleet.clusters))
@@ -75,6 +88,10 @@ class LocalFleet:
         unit = self._unit("gateway", flags, more=gateways)
         await self.supervisor.start(unit, ready=lambda: self._accepts(ads_socket(self.layout.gateway)))
         self._report("gateway: one Envoy per Gateway, fed over ADS")
+
+    def _served(self) -> list[str]:
+        """What a port is kept for."""
+        return [CONTROL, HEALTH, *(f"cluster-{c.name}" for c in self.fleet.clusters)]
 
     def _gateway_flags(self) -> dict[str, object]:
         return {}
@@ -102,7 +119,7 @@ class LocalFleet:
         await self._operator(
             {
                 "--kubeconfig": self.layout.operator_kubeconfig,
-                "--health-port": self._ports["operator-health"],
+                "--health-port": self._ports[HEALTH],
                 "--chart-installer": "local",
             }
         )
@@ -183,20 +200,36 @@ def local_fleet(layout: Layout, fleet: fleet_spec.Fleet, report: Report, kuberne
 
 async def stop_leftovers(layout: Layout) -> int:
     """Stop whatever the records of the data directory still name (engines, Envoys, orphans of a crash); how many ran."""
-    records = [(path, processes.recall(path)) for path in layout.root.glob("**/run/*.json")]
-    running = [(path, record) for path, record in records if record is not None]
-    await asyncio.gather(*(processes.stop(record, grace=3.0) for _, record in running))
-    for path, _ in records:
+    records = layout.records()
+    running = [record for path in records if (record := processes.recall(path)) is not None]
+    await asyncio.gather(*(processes.stop(record, grace=3.0) for record in running))
+    for path in records:
         path.unlink(missing_ok=True)
     return len(running)
 
 
+async def stop_strays(layout: Layout) -> int:
+    """Stop recorded processes in another network namespace: adopted, they would be waited for in vain; how many ran."""
+    strays = {path: record for path, record in layout.running().items() if network.foreign(record.pid)}
+    await asyncio.gather(*(processes.stop(record, grace=3.0) for record in strays.values()))
+    for path in strays:
+        path.unlink(missing_ok=True)
+    return len(strays)
+
+
 def purge(layout: Layout) -> None:
     """Remove the data directory; refuses one that is not ours."""
-    if layout.root.exists() and not (layout.fleet.exists() or layout.ports.exists()):
+    marks = (layout.fleet, layout.ports, layout.servers)
+    if layout.root.exists() and not (any(mark.exists() for mark in marks) or _never_started(layout)):
         raise PermanentError(f"{layout.root} holds no fleet, so it is not removed; check --data-dir")
     forget_sockets(layout.gateway)
     shutil.rmtree(layout.root, ignore_errors=True)
+
+
+def _never_started(layout: Layout) -> bool:
+    """Whether the directory has nothing but what `modelplane up --detach` logged before it came to a fleet."""
+    found = [path for path in layout.root.rglob("*") if not path.is_dir()]
+    return found == [layout.log("up")]
 
 
 def _this_process() -> processes.Record:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
+
+from modelplane import processes
 
 
 def default_data_dir() -> Path:
@@ -40,6 +43,11 @@ class Layout(msgspec.Struct, frozen=True):
         return self.root / "ports.json"
 
     @property
+    def kubernetes_ports(self) -> Path:
+        """The same of a fleet on real Kubernetes: of each of its servers."""
+        return self.root / "kubernetes-ports.json"
+
+    @property
     def control(self) -> Path:
         return self.root / "control"
 
@@ -72,3 +80,12 @@ class Layout(msgspec.Struct, frozen=True):
     def supervisor(self) -> Path:
         """Record of the supervisor itself."""
         return self.root / "supervisor.json"
+
+    def records(self) -> list[Path]:
+        """Of every process but the supervisor: units, engines, Envoys."""
+        return sorted(self.root.glob("**/run/*.json"))
+
+    def running(self) -> Mapping[Path, processes.Record]:
+        """The processes of now by their records, the supervisor's first; after a crash of that one there are the others."""
+        found = {path: processes.recall(path) for path in (self.supervisor, *self.records())}
+        return {path: record for path, record in found.items() if record is not None}

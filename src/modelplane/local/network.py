@@ -2,7 +2,8 @@
 
 A real API server takes no loopback address as an endpoint. In a namespace of its own every address of one range can be made
 local without touching the machine's network, so that each pod has its own address and its own container port. Nothing
-outside reaches it, and `modelplane shell` is the door.
+outside reaches it, and `modelplane shell` is the door. It lives as long as any process in it: who comes after a crash of
+`modelplane up` joins what is left.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Network
 from typing import Final
 
@@ -23,6 +25,8 @@ GATEWAYS: Final = "10.244.0.1"
 """Where every gateway listens, each on ports of its own."""
 
 _BLOCK: Final = 1024
+_PROBES: Final = (GATEWAYS, "10.244.255.254")
+"""Both ends of the range: a machine whose own pods have a part of it has some of its addresses, and no route to all."""
 _SETUP: Final = f'ip link set lo up && ip route add local {RANGE} dev lo && exec "$@"'
 
 
@@ -37,7 +41,8 @@ def pods_of(position: int) -> IPv4Network:
 def inside() -> bool:
     """Whether this process is in such a namespace: addresses of the range are local."""
     try:
-        socket.create_server((GATEWAYS, 0)).close()
+        for address in _PROBES:
+            socket.create_server((address, 0)).close()
     except OSError:
         return False
     return True
@@ -46,29 +51,63 @@ def inside() -> bool:
 def enter(argv: Sequence[str]) -> None:
     """Become ``argv`` in a new namespace. Does not return; raises PermanentError where that cannot be."""
     _need("unshare", "ip")
-    user = () if os.geteuid() == 0 else ("--user", "--map-root-user")
-    tried = subprocess.run(["unshare", *user, "--net", "true"], capture_output=True, text=True, check=False)
-    if tried.returncode:
+    try:
+        unshare = _allowed(["unshare"], ["--user", "--map-root-user"], ["--net"])
+    except PermanentError as error:
         raise PermanentError(
-            f"this user may not make a network namespace ({tried.stderr.strip()}); run it as root, or allow user namespaces:"
+            f"this user may not make a network namespace ({error}); run it as root, or allow user namespaces:"
             " user.max_user_namespaces above 0, kernel.apparmor_restrict_unprivileged_userns=0 where AppArmor restricts them"
-        )
-    os.execvp("unshare", ["unshare", *user, "--net", "sh", "-c", _SETUP, "sh", *argv])
+        ) from error
+    os.execvp("unshare", [*unshare, "sh", "-c", _SETUP, "sh", *argv])
 
 
 def join(pid: int, argv: Sequence[str]) -> None:
     """Become ``argv`` in the namespace of a process. Does not return; raises PermanentError where that cannot be."""
     _need("nsenter")
-    user = () if os.geteuid() == 0 else ("--user", "--preserve-credentials")
-    os.execvp("nsenter", ["nsenter", f"--target={pid}", *user, "--net", "--", *argv])
+    try:
+        nsenter = _allowed(["nsenter", f"--target={pid}"], ["--user", "--preserve-credentials"], ["--net", "--"])
+    except PermanentError as error:
+        raise PermanentError(
+            f"this user may not join the network namespace of process {pid} ({error}); be the user who started the fleet"
+        ) from error
+    os.execvp("nsenter", [*nsenter, *argv])
+
+
+def _allowed(tool: Sequence[str], user: Sequence[str], rest: Sequence[str]) -> list[str]:
+    """The call that this user may make: root's, or the one by way of a user namespace.
+
+    Being root says nothing: in a container root usually lacks CAP_SYS_ADMIN, and yet may make a user namespace. Raises
+    PermanentError with what the tool said where neither works.
+    """
+    said = ""
+    for call in ([*tool, *rest], [*tool, *user, *rest]):
+        tried = subprocess.run([*call, "true"], capture_output=True, text=True, check=False)
+        if not tried.returncode:
+            return call
+        said = tried.stderr.strip()
+    raise PermanentError(said)
 
 
 def foreign(pid: int) -> bool:
     """Whether a process is in another network namespace than this one."""
+    there = _namespace(pid)
+    return there is not None and there != _namespace(os.getpid())
+
+
+def shared_by_most(pids: Iterable[int]) -> int | None:
+    """One of those processes in the other network namespace that most of them are in; None where all are in this one."""
+    found = [(pid, there) for pid in pids if foreign(pid) and (there := _namespace(pid)) is not None]
+    if not found:
+        return None
+    ((most, _),) = Counter(there for _, there in found).most_common(1)
+    return next(pid for pid, there in found if there == most)
+
+
+def _namespace(pid: int) -> str | None:
     try:
-        return os.readlink(f"/proc/{pid}/ns/net") != os.readlink("/proc/self/ns/net")
+        return os.readlink(f"/proc/{pid}/ns/net")
     except OSError:
-        return False
+        return None
 
 
 def _need(*tools: str) -> None:

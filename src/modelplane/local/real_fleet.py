@@ -21,7 +21,7 @@ from modelplane.api.meta import GVK, Object, Resource, is_true
 from modelplane.kube.client import Client
 from modelplane.kube.kubeconfig import Kubeconfig
 from modelplane.local import bootstrap, fleet_spec, network, origin, ports
-from modelplane.local.fleet import CONTROL, LocalFleet, Report
+from modelplane.local.fleet import CONTROL, HEALTH, LocalFleet, Report
 from modelplane.local.kubernetes import ControlPlane, Ports
 from modelplane.local.layout import Layout
 
@@ -29,6 +29,7 @@ CRD: Final = Resource(GVK("apiextensions.k8s.io", "v1", "CustomResourceDefinitio
 OURS: Final = "leaderworkerset"
 """Controllers that run beside kube-controller-manager."""
 
+WEBHOOK: Final = "operator-webhook"
 _STARTING: Final = 120.0
 _AT_ONCE: Final = 4
 
@@ -42,8 +43,9 @@ class RealFleet(LocalFleet):
     def __init__(self, layout: Layout, fleet: fleet_spec.Fleet, report: Report, binaries: Path) -> None:
         super().__init__(layout, fleet, report, origin.kubernetes(binaries))
         names = (CONTROL, *(c.name for c in fleet.clusters))
-        self._webhook_port = ports.keep(layout.ports, ["operator-webhook"])["operator-webhook"]
-        chosen = ports.keep(layout.root / "kubernetes-ports.json", [f"{n}-{p}" for n in names for p in Ports.names()])
+        self._binaries = binaries
+        self._webhook_port = self._ports[WEBHOOK]
+        chosen = ports.keep(layout.kubernetes_ports, [f"{n}-{p}" for n in names for p in Ports.names()])
         roots = {CONTROL: layout.control, **{c.name: layout.cluster(c.name) for c in fleet.clusters}}
         self._planes = {
             name: ControlPlane(
@@ -51,6 +53,17 @@ class RealFleet(LocalFleet):
             )
             for name in names
         }
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        return ("--kubernetes", str(self._binaries))
+
+    @property
+    def apart(self) -> bool:
+        return True
+
+    def _served(self) -> list[str]:
+        return [HEALTH, WEBHOOK]
 
     async def _serve_control(self) -> None:
         began = time.monotonic()
