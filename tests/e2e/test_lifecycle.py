@@ -76,7 +76,7 @@ def test_ctrl_c_leaves_no_process_and_no_port(tmp_path: Path, binaries: Path | N
         seen: list[processes.Record] = []
         for line in up.stdout:
             seen = [r for p in layout.root.glob("**/run/*.json") if (r := processes.recall(p)) is not None]
-            if line.startswith("export" if when == "when up" else "control plane API"):
+            if line.startswith(("export", "reach it with") if when == "when up" else "control plane API"):
                 break
         assert seen, "something was running"
         os.killpg(up.pid, signal.SIGINT)  # what a terminal does

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network
@@ -114,6 +117,7 @@ def test_the_demo_tells_the_same_story_on_real_kubernetes(
     real, ours = Story.of(said), Story.of(modelplane("demo"))
     assert real == ours
     assert list(tmp_path.glob("modelplane-demo-*")) == [], "it cleans up after itself"
+    _leads_inside(said, binaries)
     assert real.replicas == {("mock-demo-be445", "gpu-eu-west"), ("mock-demo-49b71", "gpu-us-east")}
     assert real.answered == {name for name, _ in real.replicas}
     assert real.in_turn
@@ -124,15 +128,28 @@ def test_the_demo_tells_the_same_story_on_real_kubernetes(
         assert float(first[1]) < FIRST_ANSWER
 
 
+def _leads_inside(said: str, binaries: Path) -> None:
+    """Every hint of the demo works from another terminal, which is outside the fleet's network."""
+    assert "export KUBECONFIG" not in said
+    door = re.search(r"^  (modelplane shell --data-dir \S+)     # in another terminal", said, re.MULTILINE)
+    assert door
+    assert f"  {door[1]} -- curl http://{network.GATEWAYS}" in said
+    assert f"  $ modelplane up --kubernetes {binaries} --detach\n" in said
+
+
 class Fleet:
     """One that was left running by a user without rights."""
 
-    def __init__(self, root: Path, prefix: Sequence[str]) -> None:
+    def __init__(self, root: Path, prefix: Sequence[str], binaries: Path) -> None:
         self.root = root
+        self.binaries = binaries
         self._prefix = prefix
 
     def modelplane(self, verb: str, *words: str) -> str:
         return modelplane(verb, "--data-dir", str(self.root), *words, prefix=self._prefix)
+
+    def up(self) -> str:
+        return self.modelplane("up", "--kubernetes", str(self.binaries), "--detach")
 
     def shell(self, *words: str) -> str:
         return self.modelplane("shell", "--", *words)
@@ -141,9 +158,10 @@ class Fleet:
 @pytest.fixture(name="fleet", scope="module")
 def _fleet(binaries: Path) -> Iterator[Fleet]:
     with unprivileged(binaries) as (prefix, home):
-        fleet = Fleet(home / "fleet", prefix)
+        fleet = Fleet(home / "fleet", prefix, binaries)
         try:
-            fleet.modelplane("up", "--kubernetes", str(binaries), "--detach")
+            said = fleet.up()
+            assert said.splitlines()[-1] == f"reach it with: modelplane shell --data-dir {fleet.root}"
             yield fleet
         finally:
             fleet.modelplane("down", "--purge")
@@ -168,6 +186,27 @@ def test_a_user_without_rights_leaves_a_fleet_running_and_reaches_it_by_the_shel
     assert supervisor is not None
     assert Path(f"/proc/{supervisor.pid}").stat().st_uid == (os.geteuid() or NOBODY)
     assert os.readlink(f"/proc/{supervisor.pid}/ns/user") != os.readlink("/proc/self/ns/user")
+
+
+@pytest.mark.timeout(400)
+def test_a_fleet_whose_supervisor_was_killed_is_reached_and_taken_over_in_its_network(fleet: Fleet) -> None:
+    layout = Layout(fleet.root)
+    kubernetes = json.loads(layout.kubernetes_ports.read_text())
+    assert not {"control", "cluster-gpu-us-east"} & set(json.loads(layout.ports.read_text())), "nobody serves those"
+    supervisor = processes.recall(layout.supervisor)
+    assert supervisor is not None
+    os.kill(supervisor.pid, signal.SIGKILL)
+    while supervisor.alive:
+        time.sleep(0.01)
+    left = dict(layout.running())
+    assert "ml-team" in fleet.shell("kubectl", "get", "namespaces"), "all others go on, and the shell finds them"
+    fleet.up()
+    running = dict(layout.running())
+    heir = running.pop(layout.supervisor)
+    assert running == left, "none of them was started anew"
+    assert len({os.readlink(f"/proc/{one.pid}/ns/net") for one in (heir, *running.values())}) == 1
+    assert json.loads(layout.kubernetes_ports.read_text()) == kubernetes
+    assert "ml-team" in fleet.shell("kubectl", "get", "namespaces")
 
 
 @pytest.mark.timeout(400)

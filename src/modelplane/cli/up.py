@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -16,6 +17,10 @@ from modelplane.cli import options
 from modelplane.cli.output import say
 from modelplane.local import fleet_spec
 from modelplane.local.layout import Layout
+
+_REACH: Final = "reach it with: "
+_EXPORT: Final = "export KUBECONFIG="
+"""The last line of a start, with one or the other: how the fleet is reached."""
 
 
 @click.command()
@@ -36,7 +41,7 @@ def command(data_dir: Path, fleet_file: Path | None, kubernetes: Path | None, de
         options.run(_detached(layout, fleet_file, kubernetes))
     else:
         if kubernetes is not None:
-            options.enter_network()
+            options.enter_network(layout)
         options.run(_foreground(layout, _fleet(layout, fleet_file), kubernetes))
 
 
@@ -63,9 +68,11 @@ async def _foreground(layout: Layout, fleet: fleet_spec.Fleet, kubernetes: Path 
             await starting
             say(f"ready after {time.monotonic() - began:.1f} s")
             say(f"kubeconfig: {layout.kubeconfig}")
-            if kubernetes is not None:
-                say(f"reach it with: modelplane shell --data-dir {layout.root}")
-            say(f"export KUBECONFIG={shlex.quote(str(layout.kubeconfig))}")
+            say(
+                f"{_REACH}modelplane shell --data-dir {shlex.quote(str(layout.root))}"
+                if local.apart
+                else f"{_EXPORT}{shlex.quote(str(layout.kubeconfig))}"
+            )
             await stopping
         say("stopping")
     finally:
@@ -116,7 +123,7 @@ async def _passed_on(record: processes.Record, log: Path) -> None:
                 break
             shown += 1
             say(line, nl=False)
-            if line.startswith("export KUBECONFIG="):
+            if line.startswith((_REACH, _EXPORT)):
                 return
         if not record.alive:
             raise click.ClickException(f"the fleet did not start; see {log}")

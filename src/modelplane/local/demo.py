@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -57,7 +58,7 @@ class Demo:
             "Each cluster is a Kubernetes API of its own with one node and one fake 80Gi GPU. No Docker, no real GPU."
         )
         await self._local.start()
-        self._say(f"\n  export KUBECONFIG={self._layout.kubeconfig}     # in another terminal, to look around\n")
+        self._say(f"\n  {self._door()}     # in another terminal, to look around\n")
         kubeconfig = Kubeconfig.load(self._layout.control_kubeconfig)
         timeout = aiohttp.ClientTimeout(total=30)
         async with (
@@ -75,7 +76,7 @@ class Demo:
             used = processes.memory(await self._pids())
         self._heading("That was all")
         self._say("Everything is taken down again in a moment. The same fleet, left running for you:")
-        self._command("modelplane up --detach")
+        self._command(f"modelplane up {shlex.join((*self._local.options, '--detach'))}")
         self._say("")
         self._say(f"time from `up` to the first answered request: {first:.1f} s")
         self._say(f"memory of all its processes: {used / 1e6:.0f} MB (summed proportional set size)")
@@ -109,7 +110,8 @@ class Demo:
     async def _ask(self) -> None:
         self._heading(f"{QUESTIONS} requests through the one front door")
         address = await self._until("an address of the service", self._address)
-        self._say(f'  curl {address}/v1/chat/completions -d \'{{"model": ..., "messages": [...]}}\'\n')
+        there = f"{self._door()} -- " if self._local.apart else ""
+        self._say(f'  {there}curl {address}/v1/chat/completions -d \'{{"model": ..., "messages": [...]}}\'\n')
         model = (await ask.models(self._session, str(address)))[0]
         answered = [await self._question(str(address), model, number + 1) for number in range(QUESTIONS)]
         self._say(f"\n{len(set(answered))} replicas answered, each naming its own pod.")
@@ -145,6 +147,12 @@ class Demo:
         placed = await self._placed()
         self._say(f"Replicas are on {' and '.join(sorted(placed))}; the one on {kept} was not touched.")
         self._say("\n" + _indent(render(await self._snapshot())))
+
+    def _door(self) -> str:
+        """How another terminal gets to the fleet."""
+        if self._local.apart:
+            return f"modelplane shell --data-dir {shlex.quote(str(self._layout.root))}"
+        return f"export KUBECONFIG={shlex.quote(str(self._layout.kubeconfig))}"
 
     # --- what a step does --------------------------------------------------------------------------------------------
 
@@ -247,8 +255,8 @@ class Demo:
 
     async def _pids(self) -> set[int]:
         """Every process of the fleet: this one, the supervised ones, those in sessions of their own, and their children."""
-        records = [processes.recall(path) for path in self._layout.root.glob("**/run/*.json")]
-        return processes.descendants({os.getpid(), *(record.pid for record in records if record is not None)})
+        running = self._layout.running().values()
+        return processes.descendants({os.getpid(), *(record.pid for record in running)})
 
 
 def _indent(text: str, prefix: str = "  ") -> str:
