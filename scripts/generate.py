@@ -9,6 +9,7 @@ The same types give the same bytes: no time, no version, no order that depends o
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -35,6 +36,11 @@ EXAMPLES = ROOT / "examples"
 CHART = ROOT / "charts" / "modelplane" / "templates" / "generated"
 RULES = ROOT / "src" / "modelplane" / "operator" / "rbac.yaml"
 HEADER = "# Generated from the types in modelplane.api by `make generate`; do not edit.\n"
+ANNOTATIONS = """\
+  {{- with .Values.serviceAccount.annotations }}
+  annotations: {{- toYaml . | nindent 4 }}
+  {{- end }}
+"""
 MARK = "<!-- Generated from the types in modelplane.api by `make generate`; do not edit. -->\n\n"
 
 
@@ -89,14 +95,15 @@ def chart(made: dict[Path, str]) -> dict[Path, str]:
     """The definitions and the operator's rights as templates of the Helm chart.
 
     Templates and not the folder `crds`, which Helm installs once and never upgrades. The policy keeps them, and everything that
-    people wrote with them, when the release is removed.
+    people wrote with them, when the release is removed. All take the labels that are asked for, and the account annotations.
     """
-    templates = {CHART / "rbac.yaml": literal(RULES.read_text("utf-8"))}
+    account, rest = labelled(literal(RULES.read_text("utf-8"))).split("\n---\n", 1)
+    templates = {CHART / "rbac.yaml": f"{account}\n{ANNOTATIONS}---\n{rest}"}
     for path, text in made.items():
         if path.parent == CRDS:
             document = yaml.safe_load(text)
             document["metadata"].setdefault("annotations", {})["helm.sh/resource-policy"] = "keep"
-            body = literal(to_yaml(document))
+            body = labelled(literal(to_yaml(document)))
             templates[CHART / path.name] = f"{{{{- if .Values.crds.install }}}}\n{body}{{{{- end }}}}\n"
     return templates
 
@@ -104,6 +111,11 @@ def chart(made: dict[Path, str]) -> dict[Path, str]:
 def literal(text: str) -> str:
     """Text that a Helm template gives back as it is."""
     return text.replace("{{", '{{ "{{" }}')
+
+
+def labelled(text: str) -> str:
+    """Manifests of a template with the labels that are asked for on every object."""
+    return re.sub(r"^(metadata:\n  name: .+)$", r'\1{{ include "modelplane.common" . }}', text, flags=re.MULTILINE)
 
 
 def example(kind: str) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,10 +22,13 @@ import pytest
 import yaml
 
 from modelplane import __version__
-from modelplane.api.meta import GVK
+from modelplane.api.meta import GVK, Key
 from modelplane.cli.operator import command
+from modelplane.control.index import Parent
+from modelplane.control.queue import Depth
 from modelplane.errors import ApiError
 from modelplane.kube import Client, Kubeconfig
+from modelplane.operator.metrics import Metrics
 from tests.conftest import Eventually
 from tests.kubernetes.binaries import helm as helm_binary
 
@@ -99,8 +104,50 @@ def test_lint_has_nothing_to_say(tmp_path: Path) -> None:
     ("arguments", "word"),
     [
         pytest.param(["--set", "replica=3"], "replica", id="a misspelt value"),
+        pytest.param(["--set", "resources.limit.cpu=1"], "'limit' not allowed", id="a misspelt field of resources"),
+        pytest.param(["--set", "resources.limits.memori=1Gi"], "memori", id="a resource that there is not"),
+        pytest.param(["--set", "resources.limits.memory=1GB"], "1GB", id="a quantity that is none"),
+        pytest.param(["--set", "tolerations[0].kee=infra"], "'kee' not allowed", id="a misspelt field of a toleration"),
+        pytest.param(["--set", "affinity.nodeAfinity.x=y"], "nodeAfinity", id="a misspelt affinity"),
+        pytest.param(
+            ["--set", "affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologykey=zone"],
+            "topologykey",
+            id="a misspelt field of a term",
+        ),
+        pytest.param(["--set", "extraEnv[0].valu=1"], "valu", id="a misspelt field of a variable"),
+        pytest.param(
+            ["--set", "extraEnv[0].name=A", "--set", "extraEnv[0].valueFrom.secretRef=b"],
+            "secretRef",
+            id="a source of a variable that there is not",
+        ),
+        pytest.param(["--set", "extraEnv[0].name=POD_IP"], "set by the chart", id="a variable of the chart's own"),
+        pytest.param(["--set", "topologySpreadConstraints[0].skew=1"], "skew", id="a misspelt field of spreading"),
         pytest.param(["--set", "logFormat=xml"], "logFormat", id="a value that is none of the choices"),
         pytest.param(["--set", "image.digest=latest"], "digest", id="a digest that is none"),
+        pytest.param(["--set", "unreachableBound=1e300"], "unreachableBound", id="more seconds than there are"),
+        pytest.param(["--set", "unreachableBound=0.0"], "unreachableBound", id="no seconds"),
+        pytest.param(["--set", "webhook.port=8080"], "both 8080", id="two ports that are one"),
+        pytest.param(["--set", "healthPort=9443"], "both 9443", id="the same from the other side"),
+        pytest.param(["--set", "webhook.existingSecret=mine"], "needs webhook.caBundle", id="a Secret and no signer"),
+        pytest.param(["--set", "webhook.caBundle=x"], "needs webhook.existingSecret", id="a signer and no Secret"),
+        pytest.param(
+            ["--set", "webhook.existingSecret=mine,webhook.caBundle=eA=="],
+            "no certificate",
+            id="a signer that is no certificate",
+        ),
+        pytest.param(
+            ["--set", "webhook.existingSecret=mine,webhook.certManager=true"], "two ways", id="two certificates"
+        ),
+        pytest.param(
+            ["--set", "webhook.existingSecret=modelplane-webhook,webhook.caBundle=x"],
+            "take another name",
+            id="the Secret that the chart would remove on the way",
+        ),
+        pytest.param(
+            ["--set-string", "commonLabels.app\\.kubernetes\\.io/name=x"],
+            "commonLabels: app.kubernetes.io/name",
+            id="a label that selects the pods",
+        ),
         pytest.param(
             ["--namespace", "elsewhere"], "install with --namespace", id="a namespace that the code does not read"
         ),
@@ -110,6 +157,143 @@ def test_what_cannot_work_is_refused_with_its_name(arguments: list[str], word: s
     done = helm(tmp_path, "template", "modelplane", str(CHART), "--namespace", NAMESPACE, *arguments)
     assert done.returncode != 0
     assert word in done.stderr
+
+
+def paths(values: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    for name, value in values.items():
+        yield prefix + name
+        if isinstance(value, dict):
+            yield from paths(value, f"{prefix}{name}.")
+
+
+@needs_helm
+@pytest.mark.timeout(240)
+def test_a_value_that_is_taken_out_is_done_without_or_missed_by_its_name(tmp_path: Path) -> None:
+    small = tmp_path / "modelplane"
+    shutil.copytree(CHART, small, ignore=shutil.ignore_patterns("generated"))
+    missed = set()
+    for path in paths(yaml.safe_load((CHART / "values.yaml").read_text())):
+        done = helm(tmp_path, "template", "modelplane", str(small), "--namespace", NAMESPACE, "--set", f"{path}=null")
+        if done.returncode != 0:
+            assert f"missing property '{path.rpartition('.')[2]}'" in done.stderr, (path, done.stderr)
+            missed.add(path)
+        else:
+            assert "null" not in done.stdout, path
+    assert {"image", "webhook", "webhook.port", "replicas", "metrics.serviceMonitor"} <= missed
+    assert not {"resources", "resources.limits", "image.tag", "nodeSelector", "commonLabels"} & missed
+
+
+@needs_helm
+def test_a_secret_of_ones_own_renders_the_same_twice_and_the_charts_own_does_not(tmp_path: Path) -> None:
+    ca = tmp_path / "ca.crt"
+    ca.write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+    encoded = base64.b64encode(ca.read_bytes()).decode()
+
+    def twice(*arguments: str) -> list[str]:
+        where = ("template", "modelplane", str(CHART), "--namespace", NAMESPACE)
+        return [helm(tmp_path, *where, *arguments).stdout for _ in range(2)]
+
+    own = ("--set", "webhook.existingSecret=mine", "--set-file", f"webhook.caBundle={ca}")
+    first, second = twice(*own)
+    assert first == second
+    documents = [document for document in yaml.safe_load_all(first) if document]
+    assert of_kind(documents, "Secret") == []
+    [webhook] = of_kind(documents, "ValidatingWebhookConfiguration")
+    assert webhook["webhooks"][0]["clientConfig"]["caBundle"] == encoded
+    [deployment] = of_kind(documents, "Deployment")
+    volumes = deployment["spec"]["template"]["spec"]["volumes"]
+    assert {"secretName": "mine", "defaultMode": 0o440} in [volume.get("secret") for volume in volumes]
+    again = helm(
+        tmp_path, "template", "modelplane", str(CHART), "--namespace", NAMESPACE, *own[:2],
+        "--set", f"webhook.caBundle={encoded}",
+    )  # fmt: skip
+    assert again.stdout == first, "base64 is taken too"
+    first, second = twice("--set", "webhook.certManager=true")
+    assert first == second
+    first, second = twice()
+    assert first != second, "this is why the page sends Argo CD to the others"
+
+
+@needs_helm
+def test_each_way_to_a_certificate_has_a_secret_and_a_webhook_of_its_own_name() -> None:
+    own, managed = render(), render("--set", "webhook.certManager=true")
+    [secret], [certificate] = of_kind(own, "Secret"), of_kind(managed, "Certificate")
+    assert secret["metadata"]["name"] != certificate["spec"]["secretName"]
+    for documents, name in ((own, secret["metadata"]["name"]), (managed, certificate["spec"]["secretName"])):
+        [deployment] = of_kind(documents, "Deployment")
+        volumes = deployment["spec"]["template"]["spec"]["volumes"]
+        assert [volume["secret"]["secretName"] for volume in volumes if "secret" in volume] == [name]
+    names = {of_kind(one, "ValidatingWebhookConfiguration")[0]["metadata"]["name"] for one in (own, managed)}
+    assert len(names) == 2
+
+
+@needs_helm
+def test_common_labels_are_on_every_object_and_select_nothing() -> None:
+    monitored = [f"metrics.{name}.enabled=true" for name in ("serviceMonitor", "prometheusRule")]
+    values = ["commonLabels.team=infra", "podLabels.team=pods", "metrics.serviceMonitor.labels.team=monitors"]
+    values += ["serviceAccount.annotations.role=reader", "podAnnotations.note=here"]
+    documents = render(*(word for value in (*monitored, *values) for word in ("--set", value)))
+    told = {(one["kind"], one["metadata"]["name"]): one["metadata"].get("labels", {}).get("team") for one in documents}
+    assert told.pop(("ServiceMonitor", "modelplane-operator")) == "monitors", "the label that is nearer counts"
+    assert set(told.values()) == {"infra"}
+    [deployment], [account] = of_kind(documents, "Deployment"), of_kind(documents, "ServiceAccount")
+    template = deployment["spec"]["template"]["metadata"]
+    assert (template["labels"]["team"], template["annotations"]) == ("pods", {"note": "here"})
+    assert deployment["spec"]["selector"]["matchLabels"].items() <= template["labels"].items()
+    assert "team" not in deployment["spec"]["selector"]["matchLabels"]
+    assert account["metadata"]["annotations"] == {"role": "reader"}
+
+
+@needs_helm
+def test_alerts_ask_for_metrics_and_labels_that_there_are() -> None:
+    assert of_kind(render(), "PrometheusRule") == []
+    [rule] = of_kind(render("--set", "metrics.prometheusRule.enabled=true"), "PrometheusRule")
+    alerts = {alert["alert"]: alert for alert in rule["spec"]["groups"][0]["rules"]}
+    assert set(alerts) == {
+        "ModelplaneOperatorDown",
+        "ModelplaneNoLeader",
+        "ModelplanePassesFail",
+        "ModelplaneClusterUnreachable",
+    }
+    metrics = Metrics(depth=lambda: Depth(0, 0, 0), leading=lambda: True, unplaced=dict)
+    metrics.passed(Parent(GVK("g", "v", "Kind"), Key("ns", "name")), 0.1, ValueError())
+    metrics.answered("east", "get", 0)
+    text = metrics.text()
+    for alert in alerts.values():
+        for name in re.findall(r"\bmodelplane_\w+", alert["expr"]):
+            assert f"\n{name}" in text, (alert["alert"], name)
+        for label in re.findall(r"(\w+)!?=\"", alert["expr"]) + re.findall(r"\$labels\.(\w+)", str(alert)):
+            assert f'{label}="' in text, (alert["alert"], label)
+        assert alert["annotations"]["summary"]
+    assert 'code="0"' in text, "what a request without an answer is counted under"
+
+
+@needs_helm
+def test_the_notes_say_what_comes_next(tmp_path: Path) -> None:
+    def notes(*arguments: str) -> str:
+        where = (
+            "install",
+            "modelplane",
+            str(CHART),
+            "--namespace",
+            NAMESPACE,
+            "--dry-run=client",
+            "--hide-notes=false",
+        )
+        done = helm(tmp_path, *where, *arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.partition("\nNOTES:\n")[2]
+
+    text = notes()
+    asked = set(re.findall(r"\b[a-z]+\.gateway\.networking\.k8s\.io", text))
+    rules = [rule for document in yaml.safe_load_all(RBAC.read_text()) for rule in document.get("rules", ())]
+    used = {name for rule in rules if "gateway.networking.k8s.io" in rule["apiGroups"] for name in rule["resources"]}
+    assert asked == {f"{name}.gateway.networking.k8s.io" for name in used}
+    assert "kubectl rollout status deployment/modelplane-operator -n modelplane-system" in text
+    assert (ROOT / "examples/two-regions").is_dir()
+    assert "crds.install is false" not in text
+    assert "crds.install is false" in notes("--set", "crds.install=false")
+    assert "modelplane-webhook-cert-manager is there" in notes("--set", "webhook.certManager=true")
 
 
 @needs_helm
