@@ -326,3 +326,79 @@ def test_a_name_that_is_taken_is_not_accepted_and_nothing_is_served() -> None:
     assert conditions["NamesAccepted"] == ("False", "ShortNamesConflict", '"wd" is already in use')
     assert conditions["Established"][:2] == ("False", "NotAccepted")
     assert not is_established(crd)
+
+
+@pytest.mark.parametrize(
+    ("schema", "wanted"),
+    [
+        pytest.param({"type": "integer", "default": "x"}, ".default: Invalid value:", id="of another type"),
+        pytest.param(
+            {
+                "type": "object",
+                "default": {},
+                "required": ["b"],
+                "properties": {"b": {"type": "integer", "default": 1}},
+            },
+            ".default.b: Required value",
+            id="that lacks what would be filled in",
+        ),
+        pytest.param(
+            {"type": "array", "items": {"type": "integer"}, "default": [1, "x"]},
+            ".default[1]: Invalid value:",
+            id="with one entry of another type",
+        ),
+        pytest.param(
+            {"type": "integer", "default": 1, "x-kubernetes-validations": [{"rule": "self > 1"}]},
+            ".default: Invalid value: 1: failed rule: self > 1",
+            id="that a rule refuses",
+        ),
+        pytest.param(
+            {
+                "type": "integer",
+                "default": 1,
+                "x-kubernetes-validations": [{"rule": "oldSelf.hasValue()", "optionalOldSelf": True}],
+            },
+            ".default: Invalid value: 1: failed rule: oldSelf.hasValue()",
+            id="that a rule refuses where nothing was before",
+        ),
+    ],
+)
+def test_a_default_has_to_pass_where_it_stands(schema: Object, wanted: str) -> None:
+    crd = widgets(properties={"n": schema})
+    errors = [str(error) for error in CRD.validate(CRD.default(crd))]
+    assert any(wanted in error for error in errors), errors
+
+
+def test_a_schema_that_is_stored_already_is_not_judged_again() -> None:
+    bad = CRD.default(widgets(**{"x-kubernetes-validations": [{"rule": "self.none == 1"}]}))
+    assert any("undefined field" in str(error) for error in CRD.validate(bad))
+    relabelled = copy.deepcopy(bad)
+    relabelled["metadata"]["labels"] = {"a": "b"}
+    assert [error for error in CRD.validate(relabelled, bad) if "undefined field" in str(error)] == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "spec", "wanted"),
+    [
+        (
+            {"rule": "1 / self.n > 0"},
+            {"n": 0},
+            'Invalid value: "object": division by zero evaluating rule: 1 / self.n > 0',
+        ),
+        ({"rule": "self.n > 'a' || self.n > 0", "message": "m"}, {"n": 0}, "no such overload"),
+        ({"rule": "self.n > 0", "reason": "FieldValueDuplicate", "message": "m"}, {"n": 0}, "spec: Duplicate value"),
+    ],
+    ids=["an error while it runs", "types that do not fit", "a reason without words"],
+)
+def test_a_rule_that_fails_tells_what_kube_apiserver_tells(rule: Object, spec: Object, wanted: str) -> None:
+    (kind,) = resource_types(CRD.default(widgets(**{"x-kubernetes-validations": [rule]})), ENGINE)
+    (error,) = kind.schema.validate({"metadata": {"name": "w"}, "spec": spec})
+    assert wanted in str(error)
+
+
+def test_rules_below_an_atomic_map_meet_the_old_value() -> None:
+    inner = {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "fixed"}]}
+    atomic = {"type": "object", "x-kubernetes-map-type": "atomic", "properties": {"v": inner}}
+    (kind,) = resource_types(CRD.default(widgets(properties={"a": atomic})), ENGINE)
+    first, second = ({"metadata": {"name": "w"}, "spec": {"a": {"v": v}}} for v in "xy")
+    assert [error.message for error in kind.schema.validate(second, first)] == ["fixed"]

@@ -195,7 +195,7 @@ def test_transition_rules_wait_for_an_update() -> None:
 
 def test_a_rule_that_fails_while_it_runs_is_an_error_of_the_object() -> None:
     (told,) = wrong(RULED, {"max": 1}, **MEANINGS)
-    assert told == "spec: Invalid value: 'min' evaluating rule: min must not exceed max"
+    assert told == "spec: Invalid value: \"object\": 'min' evaluating rule: min must not exceed max"
 
 
 def test_rules_wait_until_types_are_right() -> None:

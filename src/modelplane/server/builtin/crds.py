@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Final
+
+import msgspec
 
 from modelplane.api.meta import Object
 from modelplane.server import jsonpath
 from modelplane.server.builtin import crdrules
 from modelplane.server.builtin.pods import fill
-from modelplane.server.schema.default import default as fill_defaults
+from modelplane.server.schema.cel import CelEngine
 from modelplane.server.schema.errors import ErrorType, FieldError, supported
 from modelplane.server.schema.formats import pattern as compile_pattern
 from modelplane.server.schema.names import dns_1035_label, dns_subdomain
 from modelplane.server.schema.node import Compiler
-from modelplane.server.schema.validate import validate
+from modelplane.server.schema.rules import Rules
+from modelplane.server.schema.validate import join, validate
 
 _SCOPES: Final = ("Cluster", "Namespaced")
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
@@ -216,12 +220,16 @@ def _structural(schema: Object, path: str, where: str) -> Iterator[FieldError]:
 
 
 def _default(schema: Object, path: str) -> Iterator[FieldError]:
-    """A default has to pass the schema that it stands in, once its own defaults are filled in."""
-    node = Compiler().compile(schema)
-    value = schema["default"]
-    if isinstance(value, dict):
-        value = fill_defaults(node, value)
-    yield from validate(node, value, None, path)
+    """A default has to pass the schema that it stands in, as it is, and the rules there."""
+    node, value = Compiler().compile(schema), schema["default"]
+    # The words are about the value alone, the place says where it stands.
+    wrong = [
+        msgspec.structs.replace(one, path=join(path, one.path) if one.path[:1] not in ("", "[") else path + one.path)
+        for one in validate(node, value, None, "")
+    ]
+    rules = Rules(node, CelEngine())
+    # Rules judge it as a value that stays, and then as one that comes.
+    yield from wrong or rules.check(value, copy.deepcopy(value), path) or rules.check(value, None, path)
 
 
 def _pattern(pattern: str, path: str) -> Iterator[FieldError]:

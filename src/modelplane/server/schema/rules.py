@@ -45,10 +45,10 @@ class Rules:
         self._has_rules: dict[int, bool] = {}
         self.present = self._present(node)
 
-    def check(self, value: object, old: object) -> list[FieldError]:
-        """Errors of every rule that says no, or that fails while it runs."""
+    def check(self, value: object, old: object, path: str = "") -> list[FieldError]:
+        """Errors of every rule that says no, or that fails while it runs; ``path`` is where the value stands."""
         errors: list[FieldError] = []
-        self._walk(self._node, value, old, "", errors)
+        self._walk(self._node, value, old, path, errors)
         return errors
 
     def _present(self, node: Node) -> bool:
@@ -90,7 +90,8 @@ class Rules:
             if self._evaluator(node, rule, "rule")(variables) is True:
                 return None
         except Exception as error:  # the engine's own words, whatever it raises, are for the user
-            return self._error(rule, value, where, f"{error} evaluating rule: {rule.get('message') or rule['rule']}")
+            kind = "" if node.type == "int-or-string" else node.type
+            return FieldError(path=path, type=ErrorType.INVALID, bad_value=kind, message=_failed(str(error), rule))
         return self._error(rule, value, where, self._message(node, rule, variables))
 
     def _message(self, node: Node, rule: Object, variables: Mapping[str, object]) -> str:
@@ -107,7 +108,8 @@ class Rules:
     def _error(rule: Object, value: object, path: str, message: str) -> FieldError:
         reason = _REASONS.get(rule.get("reason", ""), ErrorType.INVALID)
         bad = Omitted.OMITTED if isinstance(value, dict | list) else value
-        return FieldError(path=path, type=reason, bad_value=bad, message=message)
+        told = "" if reason is ErrorType.DUPLICATE else message
+        return FieldError(path=path, type=reason, bad_value=bad, message=told)
 
     def _evaluator(self, node: Node, rule: Object, what: str) -> Evaluate:
         key = (id(node), what, rule[what])
@@ -116,3 +118,14 @@ class Rules:
             optional = bool(rule.get("optionalOldSelf"))
             self._compiled[key] = self._engine.compile(rule[what], node, result=result, optional_old=optional)
         return self._compiled[key]
+
+
+def _failed(why: str, rule: Object) -> str:
+    """What is said of a rule that ends in an error."""
+    told = str(rule.get("message") or rule["rule"]).strip()
+    if why.startswith("no such overload"):
+        signature = "call arguments did not match a supported operator, function or macro signature"
+        return f"'{why}': {signature} for rule: {told}"
+    if why.startswith("operation cancelled: actual cost limit exceeded"):
+        return f"'{why}': no further validation rules will be run due to call cost exceeds limit for rule: {told}"
+    return f"{why} evaluating rule: {told}"
