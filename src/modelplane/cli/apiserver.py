@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from modelplane.cli import extra
 from modelplane.cli.numbers import PORT
 from modelplane.cli.output import say
 from modelplane.errors import ModelplaneError
@@ -37,6 +38,7 @@ def command(
     data_dir: Path, host: str, port: int, crds: tuple[Path, ...], install_crds: bool, token_file: Path | None
 ) -> None:
     """Serve the Kubernetes API from a data directory."""
+    extra.need(extra.SERVER)
     from modelplane.server.app import Options
 
     options = Options(data_dir, host, port, crds, install_crds, token_file)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from modelplane.cli import extra
 from modelplane.cli.numbers import PORT
 from modelplane.errors import ModelplaneError
 
@@ -24,6 +25,7 @@ from modelplane.errors import ModelplaneError
 @click.option("--name", required=True, help="Which cluster of the fleet file to be.")
 def command(data_dir: Path, port: int, host: str, fleet_file: Path | None, name: str) -> None:
     """Run one simulated cluster: API server, scheduler, controllers, nodes."""
+    extra.need(extra.SERVER)
     from modelplane.local import fleet_spec, running
     from modelplane.local.cluster import run_cluster
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from modelplane.cli import options
+from modelplane.cli import extra, options
 from modelplane.cli.output import say
 
 
@@ -21,6 +21,7 @@ def command(kubernetes: Path | None) -> None:
 
     It uses a directory of its own and touches no other fleet.
     """
+    extra.need(extra.DEMO)
     if kubernetes is not None:
         options.enter_network()
     root = Path(tempfile.mkdtemp(prefix="modelplane-demo-"))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from modelplane.cli import extra
 from modelplane.cli.numbers import PORT
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -59,13 +60,9 @@ def command(
 
     from modelplane.errors import ModelplaneError
 
-    try:
-        from modelplane.gateway.attachment import CLUSTER_GATEWAY, FRONT_DOOR
-        from modelplane.gateway.serve import Cluster, serve
-    except ModuleNotFoundError as error:
-        raise click.ClickException(
-            f"the gateway needs the package {error.name}; install it with: pip install 'modelplane[local]'"
-        ) from error
+    extra.need(extra.GATEWAY)
+    from modelplane.gateway.attachment import CLUSTER_GATEWAY, FRONT_DOOR
+    from modelplane.gateway.serve import Cluster, serve
 
     targets: list[Cluster] = []
     if control is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from modelplane.cli import extra
 from modelplane.errors import ModelplaneError
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 )
 def command(kubeconfig: Path, data_dir: Path, fleet_file: Path | None, name: str, pod_cidr: str | None) -> None:
     """Register simulated nodes and devices, run the pods bound to them, serve their logs."""
+    extra.need(extra.NODES)
     from modelplane.local import fleet_spec, running
     from modelplane.local.nodes.service import NodeRuntime
 

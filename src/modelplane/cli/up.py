@@ -13,7 +13,7 @@ from typing import Final
 import click
 
 from modelplane import processes
-from modelplane.cli import options
+from modelplane.cli import extra, options
 from modelplane.cli.output import say
 from modelplane.local import fleet_spec
 from modelplane.local.layout import Layout
@@ -36,6 +36,7 @@ def command(data_dir: Path, fleet_file: Path | None, kubernetes: Path | None, de
     Without --fleet it is the fleet that this data directory had before, and at first two regions with one GPU each.
     State survives `modelplane down`; Ctrl-C is a down.
     """
+    extra.need(extra.FLEET)
     layout = Layout(data_dir.absolute())
     if detach:
         options.run(_detached(layout, fleet_file, kubernetes))
