@@ -68,6 +68,15 @@ def test_a_registered_cluster_becomes_ready_and_publishes_what_placement_reads()
     assert status["namespace"] == SYSTEM
 
 
+def test_a_stack_that_is_not_ready_is_named_by_its_cluster() -> None:
+    fleet = registered()
+    fleet.settle(healthy=False)
+    cluster = fleet.get(INFERENCE_CLUSTER, "eu")
+    status, reason, message = fleet.condition(cluster, "BackendReady")
+    assert (status, reason) == ("False", "Installing")
+    assert message.startswith(f"ServingStack {SYSTEM}/{stack_of(fleet)['metadata']['name']} is not ready yet; kubectl")
+
+
 def test_a_pool_that_grows_publishes_the_most_nodes_it_may_have() -> None:
     pools = [{"name": "pool", "className": "synthetic-gpu", "nodeCount": 1, "maxNodeCount": 4}]
     fleet = registered(cluster=inference_cluster(nodePools=pools))

@@ -79,6 +79,27 @@ def test_the_host_names_the_front_doors_port() -> None:
     assert fleet.get(GATEWAY, "modelplane", SYSTEM)["spec"]["listeners"][0]["port"] == 18080
 
 
+@pytest.mark.parametrize(
+    ("installs", "words"),
+    [
+        (True, "chart traefik 40.2.0 is being installed in traefik-system"),
+        (
+            False,
+            "chart traefik 40.2.0 is not installed in traefik-system, which is yours to do: the event ChartMissing has",
+        ),
+    ],
+)
+def test_a_controller_that_is_not_there_is_being_installed_only_where_somebody_does(installs: bool, words: str) -> None:
+    """An operator without an installer would be waited for in vain."""
+    from modelplane.compose.inference_gateway import compose
+    from tests.compose.fleet import FakeWorld
+
+    composition = compose(inference_gateway(), FakeWorld({}, host=Host(installs_charts=installs)))
+    [controller] = [one for one in composition.conditions if one.type == "ControllerReady"]
+    assert (controller.status, controller.reason) == ("False", "Installing")
+    assert controller.message.startswith(words)
+
+
 def test_a_load_balancer_comes_with_its_addresses() -> None:
     fleet = Fleet()
     fleet.apply(inference_gateway(traefik=METALLB))

@@ -10,7 +10,7 @@ import pytest
 from modelplane.api.cloud import Source
 from modelplane.api.inference_gateway import Traefik
 from modelplane.api.meta import Object
-from modelplane.compose.contract import Chart, Composition, World
+from modelplane.compose.contract import Chart, Child, Composition, World
 from modelplane.compose.inference_gateway import _charts as front_door
 from modelplane.compose.stack.components import charts
 from modelplane.control.charts import command
@@ -50,6 +50,7 @@ async def test_a_release_that_a_person_installed_counts_and_stays_when_its_paren
         await until(lambda: any(event["reason"] == "ChartMissing" for event in api.all("Event")))
         [event] = [event for event in api.all("Event") if event["reason"] == "ChartMissing"]
         assert event["message"] == f"run on east: {command(RELEASE)}"
+        assert event["type"] == "Warning", "nothing goes on before a person acts"
         await remote.put(revision(1, "failed"))
         await running.settled()
         assert running.says("Ready", "False"), "a release that failed is none"
@@ -63,6 +64,23 @@ async def test_a_release_that_a_person_installed_counts_and_stays_when_its_paren
             await client.delete(TOY, "a", "ns")
         await until(lambda: api.find("Toy", "a", "ns") is None)
         assert len(remote.all("Secret")) == 3, "what a person installed is theirs"
+
+
+async def test_a_missing_chart_is_said_beside_what_fails_for_lack_of_it(
+    api: FakeApi, remote: FakeApi, toys: Toys
+) -> None:
+    """The definitions of a kind come with a chart: without the chart's line the failure looks like the cause."""
+
+    def compose(xr: Object, world: World) -> Composition:
+        gateway = {"apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass", "metadata": {"name": "t"}}
+        return Composition(children=[RELEASE, Child(key="class", manifest=gateway)])
+
+    toys.override = compose
+    api.unserved = {"gateway.networking.k8s.io"}
+    async with plane(toys, api, remote, given_charts=True) as running:
+        await api.put(toy())
+        await until(lambda: "is not installed; the event ChartMissing" in running.message("Synced"))
+        assert "does not serve GatewayClass of gateway.networking.k8s.io/v1; install" in running.message("Synced")
 
 
 @pytest.mark.parametrize(

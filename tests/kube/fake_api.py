@@ -38,6 +38,8 @@ class FakeApi:
         self.hang = False
         self.refuse: int | None = None
         self.refuse_writes: dict[str, int] = {}
+        self.unserved: set[str] = set()
+        """API groups that this server has never heard of."""
         self._changed = asyncio.Condition()
         self._open: set[asyncio.Task[None]] = set()
         self._runner: web.AppRunner | None = None
@@ -184,6 +186,8 @@ class FakeApi:
             return web.json_response({"gitVersion": "v1.36.0"})
         group, parts = ("", parts[1:]) if parts[0] == "api" else (parts[1], parts[2:])
         version, parts = parts[0], parts[1:]
+        if group in self.unserved:
+            return web.Response(status=404, text="404 page not found\n")
         if not parts:
             served = [
                 {"name": self._plural(gvk), "kind": gvk.kind, "namespaced": scoped}

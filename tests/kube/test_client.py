@@ -114,6 +114,49 @@ async def test_a_kind_outside_the_table_is_discovered_once() -> None:
             await client.resource_for(GVK("toys.example.com", "v1", "Puzzle"))
 
 
+HTTP_ROUTE = GVK("gateway.networking.k8s.io", "v1", "HTTPRoute")
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (HTTP_ROUTE, "does not serve HTTPRoute of gateway.networking.k8s.io/v1; install the CRDs of Gateway API: "),
+        (GVK("metallb.io", "v1beta1", "IPAddressPool"), "does not serve IPAddressPool of metallb.io/v1beta1; install"),
+        (GVK("modelplane.ai", "v1alpha1", "ModelDeployment"), "; install Modelplane's definitions: kubectl apply"),
+        (GVK("resource.k8s.io", "v1", "ResourceClaim"), "; it needs Kubernetes 1.34 or later"),
+        (GVK("", "v1", "ConfigMap"), "does not serve ConfigMap of v1; is this the address of a Kubernetes API server?"),
+    ],
+    ids=lambda value: getattr(value, "kind", ""),
+)
+async def test_a_kind_that_a_server_has_never_heard_of_is_named_with_what_brings_it(kind: GVK, words: str) -> None:
+    """`404 page not found` says neither, and whichever way the kind is asked for, it is the same sentence."""
+    obj = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "a", "namespace": "ns"}}
+    async with FakeApi() as api, api.client() as client:
+        api.unserved = {kind.group}
+
+        async def watch() -> None:
+            async for _ in client.watch(await client.resource_for(kind)):
+                pass
+
+        asked = [
+            client.apply(obj),
+            client.get(kind, "a", "ns"),
+            client.list(kind),
+            client.delete(kind, "a", "ns"),
+            watch(),
+        ]
+        for answer in await asyncio.gather(*asked, return_exceptions=True):
+            assert isinstance(answer, errors.NotFound)
+            assert words in str(answer)
+            assert f"127.0.0.1:{api.port}" in str(answer), "which of many servers"
+
+
+async def test_an_object_that_is_not_there_is_no_missing_kind() -> None:
+    async with FakeApi() as api, api.client() as client:
+        with pytest.raises(errors.NotFound, match=r"^a not found"):
+            await client.get(HTTP_ROUTE, "a", "ns")
+
+
 async def test_callers_that_ask_for_a_sign_of_life_together_share_one_request() -> None:
     async with FakeApi() as api, api.client() as client:
         await asyncio.gather(*(client.check() for _ in range(5)))

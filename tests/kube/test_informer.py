@@ -137,6 +137,31 @@ async def test_a_revoked_token_is_noticed_on_an_open_quiet_stream() -> None:
         await until(lambda: isinstance(informer.error, errors.Unauthorized))
 
 
+async def test_a_kind_that_is_only_being_set_up_is_not_lost(caplog: pytest.LogCaptureFixture) -> None:
+    """A server answers 429 `storage is (re)initializing` for the moment after a definition is there."""
+    async with FakeApi() as api, api.client() as client:
+        api.refuse = 429
+        async with informing(client) as informer:
+            await until(lambda: len(api.requests) > 2)
+            assert informer.error is None
+            assert not informer.synced.is_set()
+            api.refuse = None
+            await until(lambda: informer.healthy)
+            api.refuse = 429
+            await api.disconnect()
+            await until(lambda: isinstance(informer.error, errors.Throttled)), "what was read gets old"
+    assert [record for record in caplog.records if record.levelname == "WARNING"] == []
+
+
+async def test_a_refusal_is_a_warning_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Who logs warnings alone still learns why a kind is never read."""
+    async with FakeApi() as api, api.client() as client:
+        api.refuse = 403
+        async with informing(client):
+            await until(lambda: len(api.requests) > 4)
+    assert [record.levelname for record in caplog.records if "refused by the test" in record.message] == ["WARNING"]
+
+
 async def test_a_kind_that_the_server_lacks_is_an_error_until_it_comes() -> None:
     toy = GVK("toys.example.com", "v1", "Toy")
     async with FakeApi() as api, api.client() as client, informing(client, toy) as informer:

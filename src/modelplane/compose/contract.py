@@ -121,6 +121,9 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     cluster_gateway_ports: Mapping[str, int] = {}
     """Kept free ports by InferenceCluster, for a host whose clusters share one machine."""
 
+    installs_charts: bool = True
+    """False where a person does, who is asked to in an event."""
+
     def gateway_port(self, cluster: str) -> int:
         return self.cluster_gateway_ports.get(cluster, self.cluster_gateway_port)
 

@@ -84,7 +84,7 @@ def compose(xr: Object, world: World) -> Composition:
     stack_ready = observed is not None and is_true(observed.manifest, READY)
     sight = reachable(cluster.metadata.name, secret, world.answer(_secret(secret)), world.answer(_nodes(cluster)))
     conditions = [
-        *_cluster_and_backend(sight, stack_ready),
+        *_cluster_and_backend(sight, stack_ready, _waiting_for(stack.manifest["metadata"]["name"])),
         sight,
         *_inventory(cluster, world, known),
     ]
@@ -210,7 +210,7 @@ def _status(cluster: InferenceCluster, classes: Mapping[str, Object], stack: Obj
     return status
 
 
-def _cluster_and_backend(sight: Condition, stack_ready: bool) -> list[Condition]:
+def _cluster_and_backend(sight: Condition, stack_ready: bool, waiting: str) -> list[Condition]:
     if sight.status == "True":
         cluster = true(ConditionType.CLUSTER_READY, Reason.CLUSTER_RUNNING)
     elif sight.status == "Unknown":
@@ -222,7 +222,7 @@ def _cluster_and_backend(sight: Condition, stack_ready: bool) -> list[Condition]
     elif stack_ready:
         backend = true(ConditionType.BACKEND_READY, Reason.BACKEND_HEALTHY)
     else:
-        backend = false(ConditionType.BACKEND_READY, Reason.INSTALLING)
+        backend = false(ConditionType.BACKEND_READY, Reason.INSTALLING, waiting)
     return [cluster, backend]
 
 
@@ -263,5 +263,8 @@ def _ready(sight: Condition, stack_ready: bool, stack: str) -> Condition:
         return false(READY, sight.reason, sight.message)
     if stack_ready:
         return true(READY, AVAILABLE)
-    where = f"ServingStack {SYSTEM_NAMESPACE}/{stack}"
-    return false(READY, CREATING, f"{where} is not ready yet; kubectl describe it for what it waits for")
+    return false(READY, CREATING, _waiting_for(stack))
+
+
+def _waiting_for(stack: str) -> str:
+    return f"ServingStack {SYSTEM_NAMESPACE}/{stack} is not ready yet; kubectl describe it for what it waits for"

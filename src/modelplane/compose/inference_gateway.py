@@ -72,7 +72,7 @@ def compose(xr: Object, world: World) -> Composition:
     return Composition(
         children=children,
         status={"address": address} if address else {},
-        conditions=(_controller(healthy, traefik),),
+        conditions=(_controller(healthy, traefik, world.host),),
         events=_notes(traefik, world.host),
         ready=_ready(world, [child.key for child in children]),
     )
@@ -183,10 +183,15 @@ def _refused(type_: ConditionType, message: str) -> Composition:
     )
 
 
-def _controller(healthy: bool, traefik: Traefik) -> Condition:
+def _controller(healthy: bool, traefik: Traefik, host: Host) -> Condition:
     if healthy:
         return true(ConditionType.CONTROLLER_READY, Reason.CONTROLLER_HEALTHY)
-    message = f"chart traefik {traefik.version} is being installed in traefik-system"
+    chart = f"chart traefik {traefik.version}"
+    message = (
+        f"{chart} is being installed in traefik-system"
+        if host.installs_charts
+        else f"{chart} is not installed in traefik-system, which is yours to do: the event ChartMissing has the command"
+    )
     return false(ConditionType.CONTROLLER_READY, Reason.INSTALLING, message)
 
 

@@ -75,9 +75,10 @@ class ChildState(msgspec.Struct, frozen=True, kw_only=True):
 def synced(errors: Sequence[str], children: Sequence[ChildState], leaving: Sequence[str] = ()) -> Condition:
     """``leaving`` are objects that are on their way out: no failure, but worth a word."""
     if errors:
-        return Condition(
-            type=SYNCED, status=Status.FALSE, reason=ERROR, message=_bounded("; ".join(dict.fromkeys(errors)))
-        )
+        # With what is missing besides, which may be why: a chart that is not installed brings definitions.
+        missing = [f"{child.name}: {child.blocked}" for child in children if child.blocked and not child.lost]
+        message = _bounded("; ".join(dict.fromkeys([*errors, *missing])))
+        return Condition(type=SYNCED, status=Status.FALSE, reason=ERROR, message=message)
     waiting = [f"{child.name}: {child.blocked}" for child in children if child.blocked]
     if waiting:
         reason = UNREACHABLE if any(child.lost for child in children) else ERROR

@@ -27,6 +27,7 @@ from modelplane.control.ownership import Owner, Ref
 from modelplane.control.prune import Pruner, Remaining
 from modelplane.control.readiness import is_ready
 from modelplane.control.status import Overlay, add_finalizer, drop_finalizer, next_status, write_status
+from modelplane.control.told import Told
 from modelplane.control.want import Want, digest, wants
 from modelplane.control.world import PassWorld, load, observe
 from modelplane.errors import ApiError, PermanentError, TemporaryError
@@ -105,12 +106,16 @@ class Passes:
         self._holders = holders
         self._placer = placer
         self._overlays = overlays
+        self._told = Told()
+        self._bugs = Told()
 
     async def make(self, parent: Parent) -> Next:
         """One pass. Raises ApiError when the control cluster itself refuses; whatever concerns one child is said in conditions."""
         xr = self._caches.get(parent.kind, parent.key)
         if xr is None:
             self._book.forget(parent)
+            self._told.forget(parent)
+            self._bugs.forget(parent)
             if self._placer is not None:
                 self._placer.forget(parent)
             return Next()
@@ -126,7 +131,8 @@ class Passes:
         except PermanentError as error:
             return await self._refuse(subject, str(error))
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            log.exception("%s: the composer failed", parent)
+            # The same again is one line: the traceback was told.
+            log.error("%s: the composer failed: %r", parent, error, exc_info=self._bugs.news(parent, repr(error)))
             return await self._refuse(subject, f"{type(error).__name__}: {error}; the control plane's log has more")
         if composition is None:
             return Next(POSTPONED)
@@ -269,9 +275,22 @@ class Passes:
         written = await self._write_status(subject, conditions, composition.status, complete=complete)
         note = self._applier.note([o.want.chart for o in outcomes if o.installed and o.want.chart is not None])
         notes = [Event(type="Normal", reason="ChartsInstalled", message=note[:1024])] if note else []
-        notes += [Event(type="Normal", reason=ASKED, message=o.asks) for o in outcomes if o.asks]
+        notes += [Event(type="Warning", reason=ASKED, message=o.asks) for o in outcomes if o.asks]
         failures = [Event(type="Warning", reason=say.ERROR, message=synced.message)] if errors else []
+        self._log_failures(subject.parent, outcomes)
         self._recorder.record(written, [*composition.events, *notes, *failures])
+
+    def _log_failures(self, parent: Parent, outcomes: Sequence[Outcome]) -> None:
+        """What of a pass failed and does not pass by itself. Of a lost cluster whoever knocks at it tells."""
+        failed = [
+            f"{outcome.want.ref}: {outcome.error}"
+            for outcome in outcomes
+            if outcome.error is not None and not isinstance(outcome.error, TemporaryError)
+        ]
+        if not failed:
+            self._told.forget(parent)
+        elif self._told.news(parent, "; ".join(failed)):
+            log.warning("%s: %s", parent, "; ".join(failed))
 
     async def _refuse(self, subject: Subject, message: str) -> Next:
         """A parent that cannot be composed as it is: say so, and touch nothing."""

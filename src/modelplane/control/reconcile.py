@@ -27,12 +27,15 @@ from modelplane.control.passes import Holders, Overlays, Passes, Placer
 from modelplane.control.projection import body, differs
 from modelplane.control.prune import Pruner
 from modelplane.control.queue import Rank, WorkQueue
-from modelplane.errors import ApiError, LeaseLost, TemporaryError
+from modelplane.control.told import Told
+from modelplane.errors import ApiError, LeaseLost, TemporaryError, Unreachable
 from modelplane.kube import Client
 
 log = logging.getLogger(__name__)
 
 WORKERS: Final = 8
+LASTING: Final = 8
+"""Failures in a row, which take some seconds, before one that should pass by itself is told."""
 PARENT_PATHS: Final = (
     "spec",
     "metadata.generation",
@@ -75,6 +78,9 @@ class Reconciler:
         self._recorder = Recorder(client, clock=clock)
         self.queue: WorkQueue[Parent] = WorkQueue(rank)
         self.started = asyncio.Event()
+        self._told = Told()
+        self._failures: dict[Parent, int] = {}
+        """Passes that failed in a row."""
         self.count = 0
         """Passes so far."""
         applier = Applier(caches, charts, self._book.parents.__contains__)
@@ -181,8 +187,7 @@ class Reconciler:
             then = await self._passes.make(parent)
         except (ApiError, TemporaryError) as error:
             failed = error
-            # A conflict says that the cache is behind: the change that it misses is on its way.
-            log.log(logging.DEBUG if isinstance(error, TemporaryError) else logging.INFO, "%s: %s", parent, error)
+            self._log_failure(parent, error)
             self.queue.add_after(parent, max(error.after or 0.0, backoff.next()))
         except LeaseLost as error:
             # Another operator goes on with it.
@@ -190,9 +195,11 @@ class Reconciler:
             log.debug("%s: %s", parent, error)
         except Exception as error:
             failed = error
-            log.exception("%s: a pass failed", parent)
+            log.error("%s: a pass failed: %r", parent, error, exc_info=self._told.news(parent, repr(error)))
             self.queue.add_after(parent, backoff.next())
         else:
+            self._failures.pop(parent, None)
+            self._told.forget(parent)
             if then.unfinished:
                 pause = backoff.next()
                 self.queue.add_after(parent, pause if then.after is None else max(0.02, min(pause, then.after)))
@@ -201,3 +208,13 @@ class Reconciler:
                 if then.after is not None:
                     self.queue.add_after(parent, then.after)
         self._observe(parent, time.perf_counter() - began, failed)
+
+    def _log_failure(self, parent: Parent, error: ApiError | TemporaryError) -> None:
+        """A refusal is a warning, once. A conflict says that the cache is behind, and the change that it misses is on its way: what
+        passes by itself is worth a word when it has not. Of a lost API server its host tells, for all parents at once."""
+        count = self._failures[parent] = self._failures.get(parent, 0) + 1
+        expected = isinstance(error, Unreachable) or (isinstance(error, TemporaryError) and count < LASTING)
+        if not expected and self._told.news(parent, str(error)):
+            log.warning("%s: %s", parent, error)
+        else:
+            log.debug("%s: %s", parent, error)

@@ -27,6 +27,7 @@ from modelplane.errors import ApiError, Gone, ModelplaneError, NotFound, Unautho
 from modelplane.kube.kubeconfig import Kubeconfig
 from modelplane.kube.resources import KNOWN
 from modelplane.kube.status import error_of, error_of_event
+from modelplane.kube.unserved import sentence, unserved
 
 Kind: TypeAlias = Resource | GVK
 Selector: TypeAlias = str | Mapping[str, str] | None
@@ -233,15 +234,13 @@ class Client:
         try:
             served = await self.request("GET", prefix)
         except NotFound as error:
-            raise NotFound(
-                f"{self.kubeconfig.server} does not serve {kind.api_version}; install its CRD", code=404
-            ) from error
+            raise NotFound(sentence(self.kubeconfig.server, kind), code=404) from error
         for entry in served.get("resources") or ():
             if "/" not in entry["name"]:
                 gvk = GVK(kind.group, kind.version, entry["kind"])
                 self._resources[gvk] = Resource(gvk, entry["name"], bool(entry["namespaced"]))
         if kind not in self._resources:
-            raise NotFound(f"{self.kubeconfig.server} does not serve {kind}; install its CRD", code=404)
+            raise NotFound(sentence(self.kubeconfig.server, kind), code=404)
         return self._resources[kind]
 
     # --- the wire --------------------------------------------------------------------------------------------------
@@ -295,9 +294,10 @@ class Client:
                 self.last_contact = time.monotonic()
                 self._observe(method, response.status)
                 if response.status >= 300:
-                    raise error_of(
+                    error = error_of(
                         response.status, payload, where=where, retry_after=response.headers.get("Retry-After")
                     )
+                    raise self._meant(error, path)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self._observe(method, 0)
             raise unreachable(error, where) from error
@@ -331,7 +331,7 @@ class Client:
             async with response:
                 self._observe("WATCH", response.status)
                 if response.status >= 300:
-                    raise error_of(response.status, await response.read(), where=where)
+                    raise self._meant(error_of(response.status, await response.read(), where=where), path)
                 opened()
                 while chunk := await self._chunk(response, quiet):
                     buffer += chunk
@@ -344,6 +344,9 @@ class Client:
                         yield WatchEvent(event["type"], event["object"])
         except (aiohttp.ClientError, TimeoutError, OSError, orjson.JSONDecodeError) as error:
             raise unreachable(error, where) from error
+
+    def _meant(self, error: ApiError, path: str) -> ApiError:
+        return unserved(error, self.kubeconfig.server, path, self._resources.values()) or error
 
     async def _chunk(self, response: aiohttp.ClientResponse, quiet: float) -> bytes:
         """The next bytes of a stream, however long that takes, as long as the server answers pings."""

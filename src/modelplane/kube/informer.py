@@ -15,7 +15,7 @@ from contextlib import aclosing
 from typing import Final, TypeAlias
 
 from modelplane.api.meta import Key, Object, Resource
-from modelplane.errors import ApiError, Gone, Invalid, ServerFailure, Unreachable
+from modelplane.errors import ApiError, Gone, Invalid, ServerFailure, TemporaryError, Throttled
 from modelplane.kube.backoff import Backoff
 from modelplane.kube.client import Client, Kind, Param, Selector, selector
 
@@ -219,13 +219,16 @@ class Informer:
             self._report()
 
     def _fail(self, error: ApiError) -> None:
+        if isinstance(error, Throttled) and not self.synced.is_set():
+            # A server says that of a kind whose definition it has just got. It is there, and the kind is not read yet.
+            log.debug("watching %s: %s", self._kind, error)
+            return
         changed = type(self.error) is not type(error)
         self.error = error
         if changed:
-            # A lost server is told once by whoever owns the client; a refusal concerns this kind alone.
-            log.log(
-                logging.DEBUG if isinstance(error, Unreachable) else logging.INFO, "watching %s: %s", self._kind, error
-            )
+            # A lost server is told once by whoever owns the client; a refusal concerns this kind alone, and lasts.
+            passing = isinstance(error, TemporaryError)
+            log.log(logging.DEBUG if passing else logging.WARNING, "watching %s: %s", self._kind, error)
             self._report()
 
     def _report(self) -> None:

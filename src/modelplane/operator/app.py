@@ -231,5 +231,5 @@ def _host(options: Options, uid: str) -> Host:
         "cluster_gateway_port": options.cluster_gateway_port,
         "cluster_gateway_ports": dict(options.cluster_gateway_ports),
     }
-    host = Host(name=options.host_name, control_plane_uid=uid)
+    host = Host(name=options.host_name, control_plane_uid=uid, installs_charts=options.simulated_charts)
     return msgspec.structs.replace(host, **{name: value for name, value in given.items() if value})
