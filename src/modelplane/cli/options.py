@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shutil
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from modelplane.errors import ModelplaneError, NotFound, Unreachable
 from modelplane.local.layout import Layout, default_data_dir
@@ -35,7 +37,8 @@ data_dir: Decorator = click.option(
 kubeconfig: Decorator = click.option(
     "--kubeconfig",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Reach this control plane instead of the local fleet's.",
+    help="Reach this control plane instead of the local fleet's. Where none runs and --data-dir is not given, the default is"
+    " $KUBECONFIG.",
 )
 
 
@@ -74,16 +77,28 @@ def enter_network(layout: Layout | None = None) -> None:
 
 
 def control_client(data_dir: Path, kubeconfig: Path | None) -> Client:
-    """A client of the control plane: of ``kubeconfig`` when given, else of the local fleet."""
+    """A client of the control plane that is meant: of ``kubeconfig`` when given, of the data directory when that is given or a
+    fleet runs in it, else of $KUBECONFIG."""
     from modelplane.kube.client import Client
     from modelplane.kube.kubeconfig import Kubeconfig
 
-    path = kubeconfig or Layout(data_dir).kubeconfig
+    layout = Layout(data_dir)
+    listed = os.environ.get("KUBECONFIG")
+    if listed and kubeconfig is None and not _given("data_dir") and not layout.running():
+        return Client(Kubeconfig.listed(listed), user_agent="modelplane-cli")
+    path = kubeconfig or layout.kubeconfig
     if not path.exists():
         raise click.ClickException(
-            f"{path} does not exist; start a local fleet with `modelplane up`, or give --kubeconfig"
+            f"{path} does not exist; start a local fleet with `modelplane up`, or give --kubeconfig or $KUBECONFIG"
         )
     return Client(Kubeconfig.load(path), user_agent="modelplane-cli")
+
+
+def _given(parameter: str) -> bool:
+    """Whether the caller chose a parameter of the verb of now, by an option or by its variable."""
+    context = click.get_current_context(silent=True)
+    source = context.get_parameter_source(parameter) if context is not None else None
+    return source in (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 
 
 async def get(client: Client, kind: GVK, name: str, namespace: str = "") -> Object:
