@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -91,6 +92,38 @@ def test_the_image_runs_without_root_and_has_no_shell_form() -> None:
     lines = (CHART / "Containerfile").read_text().splitlines()
     assert "USER 65532:65532" in lines
     assert 'ENTRYPOINT ["modelplane"]' in lines
+
+
+def test_the_image_is_layered_so_that_a_line_of_source_installs_one_package() -> None:
+    """Builders need a registry; the steps are run by hand. What can be held here is their order, and what they read."""
+    build, final = re.split(r"^FROM ", (CHART / "Containerfile").read_text(), flags=re.MULTILINE)[1:]
+    assert build.startswith("${PYTHON} AS build"), "the base is a build-arg"
+    assert final.startswith("${PYTHON}\n"), "and the same twice"
+    steps = ["COPY pyproject.toml", "--requirement", "COPY src", "--no-deps ."]
+    places = [build.index(step) for step in steps]
+    assert places == sorted(places)
+    assert "venv --without-pip" in build
+    assert "pip uninstall" in final
+    assert f"ARG VERSION={__version__}\n" in final
+    labels = set(re.findall(r"org\.opencontainers\.image\.(\w+)=", final))
+    assert labels == {"title", "description", "licenses", "version"}
+    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    copied = {
+        name for line in re.findall(r"^COPY (?!--from)(.+) \S+$", build, flags=re.MULTILINE) for name in line.split()
+    }
+    assert copied == allowed, "the context has what is copied, and no .git or .venv"
+    assert "*" in (ROOT / ".dockerignore").read_text().splitlines()
+
+
+def test_the_image_installs_what_the_package_depends_on_before_there_is_any_source(tmp_path: Path) -> None:
+    [step] = re.findall(r"^RUN (\[.+\])$", (CHART / "Containerfile").read_text(), flags=re.MULTILINE)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    python, flag, program = json.loads(step)
+    assert (python, flag) == ("python", "-c")
+    program = program.replace("/requirements.txt", str(tmp_path / "requirements.txt"))
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, timeout=60)
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert (tmp_path / "requirements.txt").read_text().splitlines() == wanted
 
 
 @needs_helm
