@@ -7,14 +7,15 @@ are `Fault` exceptions, so that only the operators that absorb errors pay for th
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final, TypeAlias, assert_never
+from collections.abc import Iterable, Mapping
+from typing import Final, assert_never
 
+from modelplane.plan.cel import leaves
 from modelplane.plan.cel.check import qualified_name
-from modelplane.plan.cel.folds import Exhausted, fold_closure
-from modelplane.plan.cel.functions.operators import contained, index, optional_index, value_of
+from modelplane.plan.cel.folds import fold_closure
+from modelplane.plan.cel.functions.operators import index, optional_index
 from modelplane.plan.cel.functions.regexes import pattern
-from modelplane.plan.cel.registry import Overload
+from modelplane.plan.cel.leaves import Closure, Frame
 from modelplane.plan.cel.syntax import (
     Bind,
     Call,
@@ -28,12 +29,8 @@ from modelplane.plan.cel.syntax import (
     OptionalMap,
     Select,
 )
-from modelplane.plan.cel.types import DYN, TYPE_NAMES, Type
+from modelplane.plan.cel.types import DYN, TYPE_NAMES
 from modelplane.plan.cel.values import NONE, Optional, TypeValue, UInt, Value, kind, literal_key, overload_fault
-from modelplane.plan.semver import Semver
-
-Frame: TypeAlias = list[Value]
-Closure: TypeAlias = Callable[[Frame], Value]
 
 CONVERSIONS: Final = frozenset({"bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint"})
 _FOLDED: Final = CONVERSIONS | {"dyn", "type", "quantity", "semver", "ip", "cidr", "url"}
@@ -54,7 +51,6 @@ _GO_TYPES: Final = {
 _LOOKED_UP: Final = frozenset({bool, int, UInt, float, str})
 _CONSTANT_TIME: Final = frozenset({"_[_]", "_[?_]", "size", "type", "dyn"})
 _SIZED: Final = frozenset({"string", "bytes", "list"})
-_LARGE: Final = 256
 
 
 class ConstantError(Exception):
@@ -102,13 +98,13 @@ class _Builder:
     def build(self, node: Node) -> Closure:
         match node:
             case Literal():
-                return _constant(node.value)
+                return leaves.constant(node.value)
             case Ident():
                 place = self.scope.get(node.name)
                 if place is None:
-                    return _constant(TypeValue(node.name))
-                read = _guarded(place) if node.name in self.guarded else operator.itemgetter(place)
-                return _as_attribute(read, node)
+                    return leaves.constant(TypeValue(node.name))
+                read = leaves.guarded(place) if node.name in self.guarded else operator.itemgetter(place)
+                return leaves.as_attribute(read, node)
             case Select():
                 return self.select(node)
             case Call():
@@ -128,49 +124,49 @@ class _Builder:
     def select(self, node: Select) -> Closure:
         name = qualified_name(node)
         if name in TYPE_NAMES and name.partition(".")[0] not in self.scope:
-            return _constant(TypeValue(name))
+            return leaves.constant(TypeValue(name))
         operand = self.build(node.operand)
         if node.test:
-            return _present(operand, node.field)
-        return _optional_field(operand, node.field) if node.optional else _field(operand, node.field)
+            return leaves.present(operand, node.field)
+        return leaves.optional_field(operand, node.field) if node.optional else leaves.field(operand, node.field)
 
     def call(self, node: Call) -> Closure:
         operands = [*([node.target] if node.target is not None else []), *node.args]
         closures = [self.build(operand) for operand in operands]
         match node.function:
             case "_&&_":
-                return _logic(closures, False)
+                return leaves.logic(closures, False)
             case "_||_":
-                return _logic(closures, True)
+                return leaves.logic(closures, True)
             case "_?_:_":
-                return _as_attribute(_conditional(*closures), node)
+                return leaves.as_attribute(leaves.conditional(*closures), node)
             case "_[_]" | "_[?_]":
                 if _is_constant(node.args[1]) and not isinstance(key := closures[1]([_FOLDING]), _QUALIFIERS):
                     raise ConstantError(f"invalid qualifier type: {_GO_TYPES.get(kind(key), kind(key))}")
                 over = node.args[0].type
                 if over is not None and (over.name == "optional_type" or over.is_dynamic):
-                    return _patient_index(index if node.function == "_[_]" else optional_index, *closures)
+                    return leaves.patient_index(index if node.function == "_[_]" else optional_index, *closures)
             case "matches" | "find" | "findAll":
                 self.require_pattern(node)
             case "@in":
                 members = _constant_members(node.args[1], closures[1])
                 if members is not None:
                     # Whether something is in an empty list is decided without a look at it.
-                    return _in_constants(closures[0], members) if members else _constant(False)
+                    return leaves.in_constants(closures[0], members) if members else leaves.constant(False)
             case "or" | "orValue":
-                return _or_else(closures[0], closures[1], unwrap=node.function == "orValue")
+                return leaves.or_else(closures[0], closures[1], unwrap=node.function == "orValue")
         assert node.overloads is not None
         if self.looping and node.function not in _CONSTANT_TIME:
-            closures = [_measured(closure) for closure in closures]
-        closure = _invoke(node.function, node.overloads, closures, node.exact)
+            closures = [leaves.measured(closure) for closure in closures]
+        closure = leaves.invoke(node.function, node.overloads, closures, node.exact)
         if node.function in _FOLDED and all(map(_is_constant, operands)):
             try:
-                return _constant(closure([_FOLDING]))
+                return leaves.constant(closure([_FOLDING]))
             except Fault as fault:
                 if node.function in CONVERSIONS:
                     raise ConstantError(str(fault)) from fault
         if node.function == "_+_" or any(overload.result.name in _SIZED for overload in node.overloads):
-            return _sized(closure)
+            return leaves.sized(closure)
         return closure
 
     def require_pattern(self, node: Call) -> None:
@@ -185,7 +181,7 @@ class _Builder:
     def list_literal(self, node: ListExpr) -> Closure:
         closures = [self.build(element) for element in node.elements]
         if all(isinstance(element, Literal) for element in node.elements) and not node.optional:
-            return _constant([closure([]) for closure in closures])
+            return leaves.constant([closure([]) for closure in closures])
         if not node.optional:
             return lambda frame: [closure(frame) for closure in closures]
         pairs = [(closure, index in node.optional) for index, closure in enumerate(closures)]
@@ -222,7 +218,7 @@ class _Builder:
 
         if _is_constant(node):
             try:
-                return _constant(build([_FOLDING]))
+                return leaves.constant(build([_FOLDING]))
             except Fault as fault:
                 raise ConstantError(str(fault)) from fault
         return build
@@ -269,7 +265,7 @@ class _Builder:
             result = body(frame)
             return result if node.flat else Optional(True, result)
 
-        return _as_attribute(mapped, node)
+        return leaves.as_attribute(mapped, node)
 
 
 def size(node: Node) -> int:
@@ -306,228 +302,9 @@ def _is_constant(node: Node) -> bool:
     return False
 
 
-# --- closures ------------------------------------------------------------------------------------------------------
-
-
-def _constant(value: Value) -> Closure:
-    return lambda frame: value
-
-
-def _as_attribute(closure: Closure, node: Node) -> Closure:
-    """What a name or a choice gives is taken apart and put together again by Kubernetes, which takes
-    optionals within it away and fails where the inner value is of a type that only a library knows."""
-    if node.type is not None and node.type.name != "optional_type" and not node.type.is_dynamic:
-        return closure
-
-    def evaluate(frame: Frame) -> Value:
-        value = closure(frame)
-        if not isinstance(value, Optional) or not value.present:
-            return value
-        inner = value.value
-        while isinstance(inner, Optional):
-            inner = inner.value
-        if "." in kind(inner):
-            inner = Fault(f"unsupported conversion to ref.Val: ({kind(inner)})")  # for who takes it out
-        return Optional(True, inner)
-
-    return evaluate
-
-
-def _patient_index(entry: Callable[[Value, Value], Value], container: Closure, key: Closure) -> Closure:
-    """An index into what may be an optional; where that is empty nobody looks at the index."""
-
-    def evaluate(frame: Frame) -> Value:
-        value = container(frame)
-        return NONE if isinstance(value, Optional) and not value.present else entry(value, key(frame))
-
-    return evaluate
-
-
-def _guarded(place: int) -> Closure:
-    def read(frame: Frame) -> Value:
-        value = frame[place]
-        if isinstance(value, Fault):
-            raise value
-        return value
-
-    return read
-
-
-def _field(operand: Closure, name: str) -> Closure:
-    def select(frame: Frame) -> Value:
-        value = operand(frame)
-        try:
-            return value[name]  # type: ignore[index]
-        except KeyError:
-            raise Fault(f"no such key: {name}") from None
-        except TypeError:
-            if isinstance(value, Optional):
-                return _find(value.value, name) if value.present else NONE
-            raise overload_fault() from None
-
-    return select
-
-
-def _optional_field(operand: Closure, name: str) -> Closure:
-    def select(frame: Frame) -> Value:
-        value = operand(frame)
-        if isinstance(value, Optional):
-            return _find(value.value, name) if value.present else NONE
-        return _find(value, name)
-
-    return select
-
-
-def _find(value: Value, name: str) -> Optional:
-    if isinstance(value, list):
-        raise overload_fault()
-    if not isinstance(value, dict):
-        return NONE
-    try:
-        return Optional(True, value[name])
-    except KeyError:
-        return NONE
-
-
-def _present(operand: Closure, name: str) -> Closure:
-    def test(frame: Frame) -> Value:
-        value = operand(frame)
-        if isinstance(value, Optional):
-            if not value.present:
-                return False
-            value = value.value
-        if isinstance(value, list):
-            raise overload_fault()
-        return isinstance(value, dict) and name in value
-
-    return test
-
-
-def _logic(closures: list[Closure], decisive: bool) -> Closure:
-    """``||`` when True decides, ``&&`` when False does; an error counts only if nothing decides."""
-
-    def evaluate(frame: Frame) -> Value:
-        fault: Fault | None = None
-        for closure in closures:
-            try:
-                value = closure(frame)
-            except Fault as error:
-                fault = fault or error
-                continue
-            if value is decisive:
-                return decisive
-            if value is not (not decisive):
-                fault = fault or overload_fault()
-        if fault is not None:
-            raise fault
-        return not decisive
-
-    return evaluate
-
-
-def _conditional(condition: Closure, then: Closure, otherwise: Closure) -> Closure:
-    def evaluate(frame: Frame) -> Value:
-        value = condition(frame)
-        if value is True:
-            return then(frame)
-        if value is False:
-            return otherwise(frame)
-        raise overload_fault()
-
-    return evaluate
-
-
-def _or_else(optional: Closure, other: Closure, *, unwrap: bool) -> Closure:
-    def evaluate(frame: Frame) -> Value:
-        found = optional(frame)
-        if not isinstance(found, Optional):
-            return found
-        if not found.present:
-            return other(frame)
-        return value_of(found) if unwrap else found
-
-    return evaluate
-
-
 def _constant_members(node: Node, closure: Closure) -> list[Value] | None:
     """What a list holds that Kubernetes makes a set of: constants of types that it can look up."""
     if not isinstance(node, ListExpr) or not _is_constant(node):
         return None
     members = closure([_FOLDING])
     return members if all(type(member) in _LOOKED_UP for member in members) else None  # type: ignore[return-value,attr-defined]
-
-
-def _in_constants(needle: Closure, members: list[Value]) -> Closure:
-    strings = frozenset(member for member in members if isinstance(member, str))
-
-    def evaluate(frame: Frame) -> Value:
-        value = needle(frame)
-        if type(value) is str:
-            return value in strings
-        if isinstance(value, bytes | Semver):
-            raise overload_fault("@in", value)  # Go cannot look these up
-        return contained(value, members)
-
-    return evaluate
-
-
-def _invoke(function: str, overloads: tuple[Overload, ...], closures: list[Closure], exact: bool) -> Closure:
-    if overloads[0].generic or exact:
-        implementation = overloads[0].implementation
-        match closures:
-            case []:
-                return lambda frame: implementation()
-            case [first]:
-                return lambda frame: implementation(first(frame))
-            case [first, second]:
-                return lambda frame: implementation(first(frame), second(frame))
-        return lambda frame: implementation(*[closure(frame) for closure in closures])
-
-    def dispatch(frame: Frame) -> Value:
-        values = [closure(frame) for closure in closures]
-        kinds = [kind(value) for value in values]
-        for overload in overloads:
-            if all(
-                wanted is None or wanted == found for wanted, found in zip(overload.kinds, kinds, strict=True)
-            ) and all(map(_fits, overload.params, values)):
-                return overload.implementation(*values)
-        raise overload_fault(function, *values)
-
-    return dispatch
-
-
-def _fits(wanted: Type, value: Value) -> bool:
-    """Whether a value may stand for a type; of a list the first entry speaks for all."""
-    if wanted.is_param or wanted.is_dynamic:
-        return True
-    if kind(value) != wanted.name:
-        return False
-    return not isinstance(value, list) or not value or _fits(wanted.params[0], value[0])
-
-
-def _measured(closure: Closure) -> Closure:
-    """Charges for long operands, so that a loop over a list cannot scan another one for nothing."""
-
-    def evaluate(frame: Frame) -> Value:
-        value = closure(frame)
-        if isinstance(value, (str, bytes, list, dict)) and len(value) > _LARGE:
-            frame[0] -= len(value) if isinstance(value, list) else len(value) // 10  # type: ignore[operator]
-            if frame[0] < 0:  # type: ignore[operator]
-                raise Exhausted
-        return value
-
-    return evaluate
-
-
-def _sized(closure: Closure) -> Closure:
-    """Charges for long results, so that doubling a string again and again comes to an end."""
-
-    def evaluate(frame: Frame) -> Value:
-        value = closure(frame)
-        if isinstance(value, (str, bytes, list)) and len(value) > _LARGE:
-            frame[0] -= len(value) // 10  # type: ignore[operator]
-            if frame[0] < 0:  # type: ignore[operator]
-                raise Exhausted
-        return value
-
-    return evaluate
