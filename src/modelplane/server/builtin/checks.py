@@ -1,11 +1,11 @@
-"""Rules of built-in kinds that no schema says, with kube-apiserver's sentences; ``podchecks.py`` has those of pods.
+"""Rules of built-in kinds that no schema says, with kube-apiserver's sentences.
 
-They judge defaulted objects. Fields that an update may not change are compared with the stored object.
+``podchecks.py`` has those of pods, ``servicechecks.py`` those of services and ``crds.py`` those of definitions. They judge
+defaulted objects. Fields that an update may not change are compared with the stored object.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -15,18 +15,17 @@ from modelplane.server.builtin.crds import check as check_definition
 from modelplane.server.builtin.least import LEAST
 from modelplane.server.builtin.podchecks import (
     Errors,
-    duplicate,
     forbidden,
     invalid,
     named,
     not_negative,
     one_of,
     pod_spec,
-    port,
     required,
 )  # fmt: skip
+from modelplane.server.builtin.servicechecks import endpoint_slice, service
 from modelplane.server.schema import names
-from modelplane.server.schema.errors import ErrorType, FieldError, supported
+from modelplane.server.schema.errors import supported
 from modelplane.server.schema.schema import Check
 
 _RBAC: Final = "rbac.authorization.k8s.io"
@@ -187,69 +186,6 @@ def _cron_job(obj: Object, old: Object | None) -> Errors:
     )
     job = (spec.get("jobTemplate") or {}).get("spec") or {}
     yield from _template(job.get("template") or {}, "spec.jobTemplate.spec.template", _ENDING)
-
-
-def _service(obj: Object, old: Object | None) -> Errors:
-    spec = _spec(obj)
-    yield from one_of(spec, "spec", "type", ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort"))
-    yield from one_of(spec, "spec", "sessionAffinity", ("ClientIP", "None"))
-    seen: set[object] = set()
-    several = len(spec.get("ports") or ()) > 1
-    for position, entry in enumerate(spec.get("ports") or ()):
-        path = f"spec.ports[{position}]"
-        yield from _service_port(entry.get("port"), f"{path}.port")
-        yield from one_of(entry, path, "protocol", ("SCTP", "TCP", "UDP"))
-        name = entry.get("name")
-        if several and not name:
-            yield required(f"{path}.name")
-        if entry.get("nodePort") and spec.get("type") not in ("NodePort", "LoadBalancer"):
-            kind = spec.get("type")
-            yield forbidden(f"{path}.nodePort", f"may not be used when `type` is '{kind}'")
-        if name:
-            yield from (invalid(f"{path}.name", name, words) for words in names.dns_label(name))
-            if name in seen:
-                yield duplicate(f"{path}.name", name)
-            seen.add(name)
-        if isinstance(entry.get("targetPort"), int):
-            yield from _service_port(entry["targetPort"], f"{path}.targetPort")
-    yield from _same_ports(spec.get("ports") or ())
-    yield from _service_addresses(obj)
-    yield from names.labels(spec.get("selector") or {}, "spec.selector")
-    if spec.get("type") == "ExternalName" and not spec.get("externalName"):
-        yield required("spec.externalName")
-
-
-def _same_ports(ports: Sequence[Object]) -> Errors:
-    used: set[tuple[object, object]] = set()
-    for position, entry in enumerate(ports):
-        both = (entry.get("port"), entry.get("protocol"))
-        if both in used:
-            shown = {
-                "Name": "",
-                "Protocol": both[1],
-                "AppProtocol": None,
-                "Port": both[0],
-                "TargetPort": 0,
-                "NodePort": 0,
-            }
-            yield duplicate(f"spec.ports[{position}]", shown)
-        used.add(both)
-
-
-def _service_addresses(obj: Object) -> Errors:
-    """The service's own address and those of its load balancer are addresses."""
-    first = _spec(obj).get("clusterIP")
-    if first and first != "None" and not _is_address(str(first)):
-        yield invalid("spec.clusterIPs[0]", first, _NO_ADDRESS)
-    balancer = (obj.get("status") or {}).get("loadBalancer") or {}
-    for position, entry in enumerate(balancer.get("ingress") or ()):
-        if entry.get("ip") and not _is_address(str(entry["ip"])):
-            yield invalid(f"status.loadBalancer.ingress[{position}].ip", entry["ip"], _NO_ADDRESS)
-
-
-def _service_port(value: object, path: str) -> Errors:
-    """Zero is a wrong port here; only containers have it mean that none was given."""
-    yield from [invalid(path, 0, "must be between 1 and 65535, inclusive")] if value == 0 else port(value, path)
 
 
 def _data(obj: Object, old: Object | None) -> Errors:
@@ -430,53 +366,12 @@ def _storage_class(obj: Object, old: Object | None) -> Errors:
             yield forbidden(field, "updates to provisioner, parameters and volumeBindingMode are forbidden.")
 
 
-def _endpoint_slice(obj: Object, old: Object | None) -> Errors:
-    kinds = ("FQDN", "IPv4", "IPv6")
-    if not obj.get("addressType"):
-        yield required("addressType")
-    else:
-        yield from ([] if obj["addressType"] in kinds else [supported("addressType", obj["addressType"], kinds)])
-    yield from _fixed(obj, old, "addressType")
-    for position, endpoint in enumerate(obj.get("endpoints") or ()):
-        if not endpoint.get("addresses"):
-            path = f"endpoints[{position}].addresses"
-            yield FieldError(path=path, type=ErrorType.REQUIRED, message="must contain at least 1 address")
-        for place, address in enumerate(endpoint.get("addresses") or ()):
-            if obj.get("addressType") in ("IPv4", "IPv6") and not _is_address(address):
-                yield invalid(f"endpoints[{position}].addresses[{place}]", address, _NO_ADDRESS)
-            if obj.get("addressType") == "FQDN":
-                yield from _domain_name(f"endpoints[{position}].addresses[{place}]", address)
-
-
-def _domain_name(path: str, name: str) -> Errors:
-    """A fully qualified name: at least two labels, a dot at its end or not."""
-    name = name.removesuffix(".")
-    if wrong := names.dns_subdomain(name):
-        yield invalid(path, name, ",".join(wrong))
-    elif "." not in name:
-        yield invalid(path, name, "should be a domain with at least two segments separated by dots")
-    else:
-        wrong_labels = [(label, wrong) for label in name.split(".") if (wrong := names.dns_label(label))]
-        yield from [invalid(path, label, ",".join(wrong)) for label, wrong in wrong_labels[:1]]
-
-
-_NO_ADDRESS: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
-
-
 _CHECKS: Final[dict[tuple[str, str], Callable[[Object, Object | None], Errors]]] = {
     ("", "ConfigMap"): _data,
     ("", "Pod"): _pod,
     ("", "PodTemplate"): _pod_template,
     ("", "Secret"): _secret,
-    ("", "Service"): _service,
+    ("", "Service"): service,
     ("apps", "DaemonSet"): _daemon_set,
     ("apps", "Deployment"): _deployment,
     ("apps", "ReplicaSet"): _replica_set,
@@ -485,7 +380,7 @@ _CHECKS: Final[dict[tuple[str, str], Callable[[Object, Object | None], Errors]]]
     ("batch", "CronJob"): _cron_job,
     ("batch", "Job"): _job,
     ("coordination.k8s.io", "Lease"): _lease,
-    ("discovery.k8s.io", "EndpointSlice"): _endpoint_slice,
+    ("discovery.k8s.io", "EndpointSlice"): endpoint_slice,
     ("resource.k8s.io", "DeviceClass"): _device_class,
     ("policy", "PodDisruptionBudget"): _disruption_budget,
     (_RBAC, "ClusterRole"): _role,
