@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from tests.conftest import Eventually
 
 from .conftest import ROOT, Operator, example
 
-SAMPLE = re.compile(r'([a-z_]+)(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? (\S+)')
+SAMPLE = re.compile(r'([a-z_]+)(\{[a-z_]+="[^"]*"(,[a-z_]+="[^"]*")*\})? (\S+)')
 
 
 def samples(text: str) -> dict[str, float]:
@@ -88,7 +89,10 @@ def test_every_metric_is_on_the_page_and_no_other(metrics: Metrics) -> None:
     text = (ROOT / "docs/operating.md").read_text()
     section = text[text.index("\n## Metrics\n") :].split("\n## ", 2)[1]
     told = {
-        name for line in section.splitlines() if line.startswith("| `") for name in re.findall(r"`(\w+_\w+)`", line)
+        name
+        for line in section.splitlines()
+        if line.startswith("| `")
+        for name in re.findall(r"`((?:modelplane|process)_\w+)`", line)
     }
     assert told == set(re.findall(r"# TYPE (\w+)", metrics.text()))
 
@@ -107,7 +111,30 @@ def test_the_names_are_what_prometheus_lint_wants(metrics: Metrics) -> None:
         assert not re.search(r"_(counter|gauge|histogram|count|sum|bucket)$", name), "no type in a name"
         assert kind != "histogram" or name.endswith("_seconds"), "what is measured has its unit"
     labels = {label for sample in samples(text) for label in re.findall(r'(\w+)="', sample)}
-    assert labels <= {"kind", "error", "cluster", "verb", "code", "reason", "state", "version", "le"}
+    assert labels <= {"kind", "error", "target_cluster", "verb", "code", "reason", "state", "version", "le"}
+
+
+def test_the_process_is_told_as_every_client_library_tells_it(metrics: Metrics, tmp_path: Path) -> None:
+    """Dashboards for processes look for these names and units."""
+    found = samples(metrics.text())
+    if not Path("/proc/self/statm").exists():
+        pytest.skip("this system has no /proc, so memory and files are not told")
+    before = found["process_open_fds"]
+    assert 1 << 20 < found["process_resident_memory_bytes"] < found["process_virtual_memory_bytes"]
+    assert 0 < before <= found["process_max_fds"]
+    assert found["process_cpu_seconds_total"] > 0
+    assert found["process_start_time_seconds"] <= time.time()
+    with (tmp_path / "a").open("w"), (tmp_path / "b").open("w"):
+        assert samples(metrics.text())["process_open_fds"] == before + 2
+
+
+def test_what_a_system_does_not_say_of_a_process_is_left_out(
+    metrics: Metrics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("modelplane.operator.process.PROC", tmp_path / "nothing")
+    found = samples(metrics.text())
+    assert "process_open_fds" not in found
+    assert found["process_cpu_seconds_total"] > 0
 
 
 def test_a_line_of_the_json_log_is_one_object_with_its_traceback() -> None:
@@ -145,6 +172,6 @@ async def test_a_deployment_that_fits_nowhere_is_a_refusal_with_its_reason(
     [deployment] = example("40-model-deployment")
     wanted = deployment["spec"]["replicas"]  # type: ignore[index]
     assert (found[refused], found[unplaced]) == (wanted, wanted), "replicas are counted, not plans"
-    assert found['modelplane_api_requests_total{cluster="control",verb="PATCH",code="200"}'] > 0
-    assert found['modelplane_api_requests_total{cluster="control",verb="WATCH",code="200"}'] > 0
+    assert found['modelplane_api_requests_total{target_cluster="control",verb="PATCH",code="200"}'] > 0
+    assert found['modelplane_api_requests_total{target_cluster="control",verb="WATCH",code="200"}'] > 0
     assert all(json.loads(line)["message"] for line in operator.log.read_text().splitlines())

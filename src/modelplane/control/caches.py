@@ -20,7 +20,7 @@ from modelplane.compose.contract import Absent, Answer, Found, FoundAll, Pending
 from modelplane.control.charts import RELEASE, SECRET, revisions_of
 from modelplane.control.index import Place, selects
 from modelplane.control.ownership import CONTROL_PLANE, NARROW, Ref, owner_uid
-from modelplane.errors import Forbidden, NotFound, Unauthorized
+from modelplane.errors import ApiError, Forbidden, NotFound, Unauthorized
 from modelplane.kube import Client, Informer
 
 
@@ -221,6 +221,14 @@ class Caches:
         if watch.task is not None:
             watch.task.cancel()
             watch.task = None
+
+    def unread(self) -> Sequence[tuple[GVK, ApiError | None]]:
+        """Kinds of the control cluster that were never read whole, with the last answer where it was a refusal."""
+        return [
+            (slot.kind, watch.informer.error)
+            for slot, watch in self._watches.items()
+            if slot.cluster is None and not watch.informer.synced.is_set()
+        ]
 
     def _tell_fresh(self, cluster: str | None, kind: GVK | None) -> None:
         for callback in self._fresh:

@@ -11,7 +11,7 @@ import contextlib
 import gc
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -33,9 +33,10 @@ from modelplane.control.ledger import Ledger
 from modelplane.control.probes import Probes
 from modelplane.control.queue import Rank
 from modelplane.control.reconcile import Reconciler
-from modelplane.errors import ApiError, Forbidden, NotFound, Unauthorized
+from modelplane.control.told import Told
+from modelplane.errors import ApiError, Forbidden, NotFound, TemporaryError, Throttled, Unauthorized
 from modelplane.kube import Backoff, Client, Kubeconfig
-from modelplane.operator.election import Election
+from modelplane.operator.election import KEY, Election, Times, leader
 from modelplane.operator.health import Health
 from modelplane.operator.metrics import CONTENT_TYPE, Metrics
 from modelplane.operator.webhook import Webhook
@@ -102,6 +103,8 @@ class Operator:
         )
         self.webhook: Webhook | None = None
         self._standing_by = False
+        self._waiting = ""
+        """What the start waits for before it reads anything."""
         self._host = _host(options, "")
         charts: ChartInstaller | None = SimulatedCharts(clock) if options.simulated_charts else None
         self.reconciler = Reconciler(
@@ -177,26 +180,45 @@ class Operator:
             await self.election.acquire()
             self._standing_by = False
             self._tasks.append(asyncio.create_task(self.election.hold(), name="election"))
+        else:
+            self._tasks.append(asyncio.create_task(self._look_around(), name="looking for another operator"))
+
+    async def _look_around(self, times: Times | None = None) -> None:
+        """One that takes no part in elections works beside whoever was elected, and nobody else would notice."""
+        with contextlib.suppress(ApiError):
+            other = await leader(self.client, times=times)
+            if other:
+                log.warning(
+                    "%s holds the Lease %s and works, too: two operators undo each other's work; stop this one, or start it "
+                    "with --leader-elect",
+                    other,
+                    KEY,
+                )
 
     async def _control_plane_uid(self) -> str:
-        backoff = Backoff(0.05, 5.0)
+        backoff, told = Backoff(0.05, 5.0), Told()
         while True:
             try:
                 namespace = await self.client.get(NAMESPACE, KUBE_SYSTEM)
+                self._waiting = ""
                 return str(namespace["metadata"]["uid"])
             except (Unauthorized, Forbidden, NotFound):
                 raise
             except ApiError as error:
-                log.warning("waiting for the API server: %s", error)
+                self._waiting = f"waiting for the API server: {error}"
+                if told.news("", self._waiting):
+                    log.warning("%s", self._waiting)
                 await asyncio.sleep(backoff.next())
 
     def _control_seen(self, cluster: str | None, kind: GVK | None) -> None:
-        """One line in the log when the control cluster is lost, and one when it is back."""
+        """One line in the log when the control cluster is lost, and one when it is back. One that was not there yet is not lost."""
         if cluster is None and kind == MODEL_DEPLOYMENT:
             error = self.caches.watch(None, MODEL_DEPLOYMENT).informer.error
+            if not self.reconciler.started.is_set():
+                return
             if error is not None:
-                log.warning("the control cluster is lost: %s", error)
-            elif self.reconciler.started.is_set():
+                log.warning("%s: %s", _trouble(error), error)
+            else:
                 log.info("the control cluster is back")
 
     def _now_host(self) -> Host:
@@ -220,9 +242,24 @@ class Operator:
         if self._standing_by:
             return ""
         if not self.reconciler.started.is_set():
-            return "still reading the cluster"
-        informer = self.caches.watch(None, MODEL_DEPLOYMENT).informer
-        return "" if informer.error is None else f"the API server is lost: {informer.error}"
+            return self._waiting or _reading(self.caches.unread())
+        error = self.caches.watch(None, MODEL_DEPLOYMENT).informer.error
+        return "" if error is None else f"{_trouble(error)}: {error}"
+
+
+def _trouble(error: ApiError) -> str:
+    """What an error of the control cluster's watch means."""
+    if isinstance(error, Throttled):
+        return "the control cluster is busy"
+    return "the control cluster is lost" if isinstance(error, TemporaryError) else "the control cluster refuses"
+
+
+def _reading(unread: Sequence[tuple[GVK, ApiError | None]]) -> str:
+    """What was not read yet, refusals first: they do not end by themselves."""
+    refused = [f"{kind.kind}: {error}" for kind, error in unread if error is not None]
+    rest = sorted({kind.kind for kind, error in unread if error is None})
+    names = "; ".join([*refused, *([f"no answer yet for {', '.join(rest)}"] if rest else [])])
+    return f"still reading the cluster{'; ' if names else ''}{names}"
 
 
 def _host(options: Options, uid: str) -> Host:

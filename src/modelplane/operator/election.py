@@ -20,12 +20,14 @@ from typing import Final, NoReturn
 import msgspec
 
 from modelplane.api.meta import GVK, Key, Object
+from modelplane.control.told import Told
 from modelplane.errors import AlreadyExists, ApiError, Conflict, Forbidden, LeaseLost, NotFound, Unauthorized
 from modelplane.kube import Client, Informer
 
 log = logging.getLogger(__name__)
 
 LEASE: Final = GVK("coordination.k8s.io", "v1", "Lease")
+NO_ANSWER: Final = "no answer in time"
 KEY: Final = Key("modelplane-system", "modelplane-operator")
 RELEASE_WITHIN: Final = 2.0
 """Seconds that letting go may take; the Lease runs out by itself otherwise."""
@@ -59,6 +61,14 @@ class Election:
         self._seen_at = 0.0
         self._renewed = 0.0
         self._stirred = asyncio.Event()
+        self._told = Told()
+
+    def _warn(self, what: str, error: Exception) -> str:
+        """The words of a failed try, logged unless they were just before. No answer has none of its own."""
+        why = str(error) or NO_ANSWER
+        if self._told.news(what, why):
+            log.warning("%s: %s", what, why)
+        return why
 
     async def acquire(self) -> None:
         """Return when the Lease is ours, however long that takes. Raises Unauthorized and Forbidden at once."""
@@ -76,8 +86,9 @@ class Election:
                 except (Unauthorized, Forbidden):
                     raise
                 except (ApiError, TimeoutError) as error:
-                    log.warning("waiting for the Lease %s: %s", self._key, error or "no answer in time")
+                    self._warn(f"waiting for the Lease {self._key}", error)
                 else:
+                    self._told.forget(f"waiting for the Lease {self._key}")
                     if self.leading:
                         log.info("leading as %s", self.name)
                         return
@@ -93,17 +104,22 @@ class Election:
 
     async def hold(self) -> NoReturn:
         """Renew until cancelled. Raises LeaseLost: another has it, or it could not be renewed in time."""
+        failing = f"the Lease {self._key} is not renewed"
+        why = ""
         while True:
             await asyncio.sleep(self._times.retry)
             left = self._renewed + self._times.renew - time.monotonic()
-            why = "no answer in time"
             try:
                 async with asyncio.timeout(max(left, 0.0)):
                     holder = await self._renew()
-            except (ApiError, TimeoutError) as error:
-                why = str(error) or why
-                log.warning("the Lease %s is not renewed: %s", self._key, why)
+            except ApiError as error:
+                why = self._warn(failing, error)
+            except TimeoutError as error:
+                # The time was up in the middle of a try: what was answered before says more.
+                why = why or self._warn(failing, error)
             else:
+                why = ""
+                self._told.forget(failing)
                 if not self.leading:
                     raise LeaseLost(
                         f"the Lease {self._key} is held by {holder}; this operator ends and can be started again"
@@ -143,7 +159,12 @@ class Election:
                     await self._client.replace(lease)
                     log.info("the Lease %s is released", self._key)
         except (ApiError, TimeoutError) as error:
-            log.info("the Lease %s runs out by itself: %s", self._key, error or "no answer in time")
+            if self._renewed:
+                log.info("the Lease %s was not released and runs out by itself: %s", self._key, str(error) or NO_ANSWER)
+            else:
+                log.debug(
+                    "the Lease %s, which was never ours, was not looked at: %s", self._key, str(error) or NO_ANSWER
+                )
 
     async def _renew(self) -> str:
         """Write the Lease that we have, or look at it when somebody else wrote it. Returns who has it."""
@@ -193,6 +214,17 @@ class Election:
             return holder or "another", 0.0
         self.leading, self._renewed = True, began
         return self.name, self._times.duration
+
+
+async def leader(client: Client, key: Key = KEY, times: Times | None = None) -> str:
+    """Who renews the Lease while we look, empty for nobody. No clock of another machine is believed: it is looked at twice."""
+    first = _spec(await client.get(LEASE, key.name, key.namespace))
+    if not first.get("holderIdentity"):
+        return ""
+    times = times or Times()
+    await asyncio.sleep(times.retry * 2)
+    second = _spec(await client.get(LEASE, key.name, key.namespace))
+    return str(second.get("holderIdentity") or "") if second.get("renewTime") != first.get("renewTime") else ""
 
 
 def _spec(lease: Object) -> Object:

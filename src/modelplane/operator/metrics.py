@@ -6,14 +6,17 @@ come from kinds, verbs, error classes and cluster names only, so the number of s
 
 from __future__ import annotations
 
+import math
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final, TypeAlias
 
 from modelplane import __version__
 from modelplane.control.index import Parent
 from modelplane.control.queue import Depth
+from modelplane.operator import process
 from modelplane.plan.fleet import Fleet
 from modelplane.plan.outcome import Plan, State
 from modelplane.plan.request import PlacementRequest
@@ -91,8 +94,8 @@ class Metrics:
         )
         self._requests = Counter(
             "modelplane_api_requests_total",
-            "Requests to Kubernetes APIs, by cluster (control is the control cluster), verb, and status code (0: no answer).",
-            ("cluster", "verb", "code"),
+            "Requests to Kubernetes APIs, by cluster asked (control is the control cluster), verb, and status code (0: no answer).",
+            ("target_cluster", "verb", "code"),
         )
         self._plans = Histogram("modelplane_plan_seconds", "Time to place one deployment.")
         self._placements = Counter("modelplane_placements_total", "Replicas that were given a place.")
@@ -120,10 +123,13 @@ class Metrics:
                 ("reason",),
                 lambda: {(reason,): float(count) for reason, count in unplaced().items()},
             ),
-            Gauge("process_start_time_seconds", "When it started, since the epoch.", (), lambda: {(): started}),
-            Gauge(
-                "process_cpu_seconds_total", "Time on a processor.", (), lambda: {(): time.process_time()}, "counter"
+            *(
+                Gauge(
+                    name, meaning, (), partial(process.reading, name), "counter" if name.endswith("_total") else "gauge"
+                )
+                for name, (meaning, _) in process.READERS.items()
             ),
+            Gauge("process_start_time_seconds", "When it started, since the epoch.", (), lambda: {(): started}),
         )
 
     def passed(self, parent: Parent, seconds: float, error: Exception | None) -> None:
@@ -178,4 +184,6 @@ def _escaped(value: str) -> str:
 
 
 def _number(value: float) -> str:
+    if math.isinf(value):
+        return "+Inf"
     return str(int(value)) if float(value).is_integer() else repr(float(value))
