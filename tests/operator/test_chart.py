@@ -153,6 +153,30 @@ def test_lint_has_nothing_to_say(tmp_path: Path) -> None:
             "secretRef",
             id="a source of a variable that there is not",
         ),
+        pytest.param(
+            ["--set", "extraEnv[0].name=A,extraEnv[1].name=A"], "A comes twice", id="a variable that comes twice"
+        ),
+        pytest.param(["--set", "image.pullSecrets={a,a}"], "pullSecrets", id="a pull secret that comes twice"),
+        pytest.param(["--set", "image.repository=modelplane:1"], "repository", id="a tag in the repository"),
+        pytest.param(["--set", "resources.limits.memory=64Mi"], "more than its limit", id="less than is asked for"),
+        pytest.param(
+            ["--set", "resources.requests.cpu=1500m,resources.limits.cpu=1"],
+            "the request of cpu, 1500m",
+            id="the same in other units",
+        ),
+        pytest.param(["--set", "podLabels.team=a b"], "podLabels", id="a label that is none"),
+        pytest.param(["--set", "nodeSelector.a_/b=c"], "nodeSelector", id="a name of a label that is none"),
+        pytest.param(["--set", "tolerations[0].value=x"], "'key'", id="a toleration of a value without a key"),
+        pytest.param(
+            ["--set", "tolerations[0].operator=Exists,tolerations[0].value=x"],
+            "value",
+            id="a toleration of whatever value, with one",
+        ),
+        pytest.param(
+            ["--set", "tolerations[0].key=x,tolerations[0].tolerationSeconds=5"],
+            "'effect'",
+            id="seconds of an effect that does not evict",
+        ),
         pytest.param(["--set", "extraEnv[0].name=POD_IP"], "set by the chart", id="a variable of the chart's own"),
         pytest.param(["--set", "topologySpreadConstraints[0].skew=1"], "skew", id="a misspelt field of spreading"),
         pytest.param(["--set", "logFormat=xml"], "logFormat", id="a value that is none of the choices"),
@@ -299,6 +323,16 @@ def test_alerts_ask_for_metrics_and_labels_that_there_are() -> None:
             assert f'{label}="' in text, (alert["alert"], label)
         assert alert["annotations"]["summary"]
     assert 'code="0"' in text, "what a request without an answer is counted under"
+
+
+@needs_helm
+def test_limits_that_are_the_requests_in_other_units_are_taken() -> None:
+    values = "resources.requests.cpu=1000m,resources.limits.cpu=1,resources.limits.memory=134217728"
+    [deployment] = of_kind(render("--set", values), "Deployment")
+    resources = deployment["spec"]["template"]["spec"]["containers"][0]["resources"]
+    assert resources["limits"] == {"cpu": 1, "memory": 134217728}
+    for limit in ("0.5Gi", "128Mi", "1e9", "135M"):
+        assert of_kind(render("--set-string", f"resources.limits.memory={limit}"), "Deployment")
 
 
 @needs_helm

@@ -38,6 +38,15 @@ app.kubernetes.io/name: modelplane-operator
 {{- end -}}
 {{- end }}
 
+{{- /* A quantity as a number. */}}
+{{- define "modelplane.number" -}}
+{{- $text := toString . }}
+{{- $factors := dict "n" 1e-9 "u" 1e-6 "m" 1e-3 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "P" 1e15 "E" 1e18 }}
+{{- $factors = merge $factors (dict "Ki" 1024.0 "Mi" 1048576.0 "Gi" 1073741824.0 "Ti" 1099511627776.0 "Pi" 1125899906842624.0 "Ei" 1152921504606846976.0) }}
+{{- $suffix := regexFind "[a-zA-Z]+$" $text }}
+{{- if $suffix }}{{ mulf (float64 (trimSuffix $suffix $text)) (get $factors $suffix) }}{{ else }}{{ float64 $text }}{{ end }}
+{{- end }}
+
 {{- /* What a schema cannot say, in words. */}}
 {{- define "modelplane.checks" -}}
 {{- if ne .Release.Namespace "modelplane-system" }}
@@ -51,9 +60,28 @@ app.kubernetes.io/name: modelplane-operator
 {{- end }}
 {{- end }}
 {{- end }}
+{{- $seen := dict "POD_IP" true }}
 {{- range .Values.extraEnv }}
 {{- if eq .name "POD_IP" }}
 {{- fail "extraEnv: POD_IP is set by the chart; leave it out" }}
+{{- end }}
+{{- if hasKey $seen .name }}
+{{- fail (printf "extraEnv: %s comes twice; keep one of the two" .name) }}
+{{- end }}
+{{- $_ := set $seen .name true }}
+{{- end }}
+{{- range .Values.topologySpreadConstraints }}
+{{- $pair := printf "%s, %s" .topologyKey .whenUnsatisfiable }}
+{{- if hasKey $seen $pair }}
+{{- fail (printf "topologySpreadConstraints: %s comes twice; keep one of the two" $pair) }}
+{{- end }}
+{{- $_ := set $seen $pair true }}
+{{- end }}
+{{- $resources := .Values.resources | default dict }}
+{{- range $name, $limit := $resources.limits | default dict }}
+{{- $request := get ($resources.requests | default dict) $name }}
+{{- if and $request (gt (float64 (include "modelplane.number" $request)) (float64 (include "modelplane.number" $limit))) }}
+{{- fail (printf "resources: the request of %s, %v, is more than its limit, %v; raise the limit or lower the request" $name $request $limit) }}
 {{- end }}
 {{- end }}
 {{- $webhook := .Values.webhook }}
