@@ -51,6 +51,20 @@ async def test_a_child_that_is_refused_is_one_warning_too(
     assert warnings(caplog, "configmaps are refused by the test") == ["WARNING"]
 
 
+@pytest.mark.parametrize("refused", ["toys", "configmaps"])
+async def test_a_right_that_all_lack_is_one_warning_for_all(
+    refused: str, api: FakeApi, remote: FakeApi, toys: Toys, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A role of yesterday's version concerns a thousand objects, and is one thing to mend."""
+    api.refuse_writes = {refused: 403}
+    api.refusal = f'User "o" cannot patch resource "{refused}" in API group "g" in the namespace "ns"'
+    async with plane(toys, api, remote) as running:
+        for name in "abcde":
+            await api.put(toy(name, parts={"a": {}}))
+        await until(lambda: running.reconciler.count > 15)
+    assert warnings(caplog, f'cannot patch resource "{refused}"') == ["WARNING"]
+
+
 async def test_a_failure_that_should_pass_is_told_when_it_does_not(
     api: FakeApi, remote: FakeApi, toys: Toys, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -38,6 +38,8 @@ class FakeApi:
         self.hang = False
         self.refuse: int | None = None
         self.refuse_writes: dict[str, int] = {}
+        self.refusal = ""
+        """The words of `refuse_writes`, where they matter."""
         self.refuse_reads: dict[str, int] = {}
         self.unserved: set[str] = set()
         """API groups that this server has never heard of."""
@@ -203,7 +205,7 @@ class FakeApi:
         name = parts[1] if len(parts) > 1 else ""
         sub = parts[2] if len(parts) > 2 else ""
         if request.method != "GET" and parts[0] in self.refuse_writes and request.method != "DELETE":
-            return _status(self.refuse_writes[parts[0]], f"{parts[0]} are refused by the test")
+            return _status(self.refuse_writes[parts[0]], self.refusal or f"{parts[0]} are refused by the test")
         if request.method == "GET" and parts[0] in self.refuse_reads:
             return _status(self.refuse_reads[parts[0]], f"{parts[0]} are refused by the test")
         if request.method == "GET" and not name:

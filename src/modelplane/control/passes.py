@@ -27,7 +27,7 @@ from modelplane.control.ownership import Owner, Ref
 from modelplane.control.prune import Pruner, Remaining
 from modelplane.control.readiness import is_ready
 from modelplane.control.status import Overlay, add_finalizer, drop_finalizer, next_status, write_status
-from modelplane.control.told import Told
+from modelplane.control.told import Told, topic
 from modelplane.control.want import Want, digest, wants
 from modelplane.control.world import PassWorld, load, observe
 from modelplane.errors import ApiError, PermanentError, TemporaryError
@@ -282,15 +282,20 @@ class Passes:
 
     def _log_failures(self, parent: Parent, outcomes: Sequence[Outcome]) -> None:
         """What of a pass failed and does not pass by itself. Of a lost cluster whoever knocks at it tells."""
-        failed = [
-            f"{outcome.want.ref}: {outcome.error}"
-            for outcome in outcomes
-            if outcome.error is not None and not isinstance(outcome.error, TemporaryError)
-        ]
-        if not failed:
+        lines, own = [], []
+        for outcome in outcomes:
+            if outcome.error is not None and not isinstance(outcome.error, TemporaryError):
+                line, shared = f"{outcome.want.ref}: {outcome.error}", topic(outcome.error)
+                if not shared:
+                    own.append(line)
+                elif self._told.news((outcome.want.ref.cluster, shared), shared):
+                    lines.append(line)
+        if not own:
             self._told.forget(parent)
-        elif self._told.news(parent, "; ".join(failed)):
-            log.warning("%s: %s", parent, "; ".join(failed))
+        elif self._told.news(parent, "; ".join(own)):
+            lines += own
+        if lines:
+            log.warning("%s: %s", parent, "; ".join(lines))
 
     async def _refuse(self, subject: Subject, message: str) -> Next:
         """A parent that cannot be composed as it is: say so, and touch nothing."""

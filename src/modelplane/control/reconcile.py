@@ -27,7 +27,7 @@ from modelplane.control.passes import Holders, Overlays, Passes, Placer
 from modelplane.control.projection import body, differs
 from modelplane.control.prune import Pruner
 from modelplane.control.queue import Rank, WorkQueue
-from modelplane.control.told import Told
+from modelplane.control.told import Told, topic
 from modelplane.errors import ApiError, LeaseLost, TemporaryError, Unreachable
 from modelplane.kube import Client
 
@@ -214,7 +214,8 @@ class Reconciler:
         passes by itself is worth a word when it has not. Of a lost API server its host tells, for all parents at once."""
         count = self._failures[parent] = self._failures.get(parent, 0) + 1
         expected = isinstance(error, Unreachable) or (isinstance(error, TemporaryError) and count < LASTING)
-        if not expected and self._told.news(parent, str(error)):
+        shared = topic(error)
+        if not expected and self._told.news(shared or parent, shared or str(error)):
             log.warning("%s: %s", parent, error)
         else:
             log.debug("%s: %s", parent, error)

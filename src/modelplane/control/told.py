@@ -5,12 +5,26 @@ The same words about the same thing are told again after a while: a log is rotat
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Hashable
 from typing import Final
 
+from modelplane.errors import Forbidden, Unauthorized
+
 AGAIN: Final = 600.0
 """Seconds after which the same is told once more."""
+
+
+_RIGHT: Final = re.compile(r'cannot \w+ resource "[^"]*" in API group "[^"]*"')
+
+
+def topic(error: Exception) -> str:
+    """What a refusal is about where it concerns everybody alike: our credential, or a right of ours. Empty for one object's own."""
+    if isinstance(error, Unauthorized):
+        return "Unauthorized"
+    found = _RIGHT.search(str(error)) if isinstance(error, Forbidden) else None
+    return found[0] if found else ""
 
 
 class Told:
