@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -27,6 +27,7 @@ from modelplane.local.layout import Layout
 from modelplane.local.supervisor import Supervisor, Unit
 
 CONTROL: Final = "control"
+_LOOK: Final = 0.03
 HEALTH: Final = "operator-health"
 CONTROL_CONTROLLERS: Final = "garbagecollector,namespace,serviceaccount"
 
@@ -73,7 +74,14 @@ class LocalFleet:
             self._report(f"stopped {strays} processes of a crashed fleet that ran in another network")
         processes.remember(self.layout.supervisor, _this_process())
         self.layout.fleet.write_text(fleet_spec.dump(self.fleet))
-        await asyncio.gather(self._start_control(), *(self._start_cluster(c) for c in self.fleet.clusters))
+        serves = asyncio.Event()
+        clusters = (self._start_cluster(c) for c in self.fleet.clusters)
+        await asyncio.gather(self._start_control(serves), self._start_gateway(serves, asyncio.gather(*clusters)))
+
+    async def _start_gateway(self, serves: asyncio.Event, clusters: Awaitable[object]) -> None:
+        """Once every API server answers; the operator may still be on its way."""
+        await clusters
+        await serves.wait()
         kubeconfigs = [(c.name, self.layout.cluster_kubeconfig(c.name)) for c in self.fleet.clusters]
         bootstrap.write_private(
             self.layout.kubeconfig,
@@ -107,7 +115,7 @@ class LocalFleet:
         flags = {"--kubeconfig": self.layout.control_kubeconfig, "--controllers": CONTROL_CONTROLLERS}
         await self.supervisor.start(self._unit("controllers", flags))
 
-    async def _start_control(self) -> None:
+    async def _start_control(self, serves: asyncio.Event) -> None:
         await self._serve_control()
         async with self._control_client() as client:
             await bootstrap.namespaces(client, self.fleet)
@@ -115,6 +123,7 @@ class LocalFleet:
             await bootstrap.operator_identity(
                 client, self.layout.control_kubeconfig, rules, self.layout.operator_kubeconfig
             )
+        serves.set()
         await self._control_controllers()
         await self._operator(
             {
@@ -162,13 +171,20 @@ class LocalFleet:
 
     @staticmethod
     async def _answers(kubeconfig: Path) -> None:
-        """Return once the API server of the kubeconfig says that it is ready."""
+        """Return once the API server of the kubeconfig says that it is ready.
+
+        Over one connection: a handshake for each question would take from the very processors that the server starts on.
+        """
         while True:
             with contextlib.suppress(ModelplaneError, OSError):
-                async with Client(Kubeconfig.load(kubeconfig)) as client:
-                    await client.ready()
-                    return
-            await asyncio.sleep(0.03)
+                asked = Kubeconfig.load(kubeconfig)
+                async with Client(asked) as client:
+                    while asked == Kubeconfig.load(kubeconfig):
+                        with contextlib.suppress(ModelplaneError):
+                            await client.ready()
+                            return
+                        await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_LOOK)
 
     @staticmethod
     async def _accepts(socket: Path) -> None:

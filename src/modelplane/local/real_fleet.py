@@ -24,6 +24,7 @@ from modelplane.local import bootstrap, fleet_spec, network, origin, ports
 from modelplane.local.fleet import CONTROL, HEALTH, LocalFleet, Report
 from modelplane.local.kubernetes import ControlPlane, Ports
 from modelplane.local.layout import Layout
+from modelplane.server.manifests import LOADER
 
 CRD: Final = Resource(GVK("apiextensions.k8s.io", "v1", "CustomResourceDefinition"), "customresourcedefinitions", False)
 OURS: Final = "leaderworkerset"
@@ -165,4 +166,4 @@ def _definitions(*, control: bool) -> list[Object]:
         bundle: list[Object] = json.loads((root / "bundle" / "crds.json").read_text())
         return bundle
     files = [*sorted((root / "foreign").glob("*.yaml")), *sorted((root / "crds").glob("agent.*.yaml"))]
-    return [document for file in files for document in yaml.safe_load_all(file.read_text()) if document]
+    return [document for file in files for document in yaml.load_all(file.read_text(), LOADER) if document]
