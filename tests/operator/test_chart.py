@@ -311,17 +311,22 @@ def test_alerts_ask_for_metrics_and_labels_that_there_are() -> None:
         "ModelplaneNoLeader",
         "ModelplanePassesFail",
         "ModelplaneClusterUnreachable",
+        "ModelplaneReplicasUnplaced",
     }
-    metrics = Metrics(depth=lambda: Depth(0, 0, 0), leading=lambda: True, unplaced=dict)
+    metrics = Metrics(depth=lambda: Depth(0, 0, 0), leading=lambda: True, unplaced=lambda: {"NoClusters": 1})
     metrics.passed(Parent(GVK("g", "v", "Kind"), Key("ns", "name")), 0.1, ValueError())
     metrics.answered("east", "get", 0)
     text = metrics.text()
     for alert in alerts.values():
         for name in re.findall(r"\bmodelplane_\w+", alert["expr"]):
             assert f"\n{name}" in text, (alert["alert"], name)
-        for label in re.findall(r"(\w+)!?=\"", alert["expr"]) + re.findall(r"\$labels\.(\w+)", str(alert)):
+        grouped = [label for labels in re.findall(r"by \((.+?)\)", alert["expr"]) for label in labels.split(", ")]
+        shown = re.findall(r"\$labels\.(\w+)", str(alert["annotations"]))
+        assert set(shown) <= set(grouped), alert["alert"]
+        for label in (*re.findall(r"(\w+)!?=\"", alert["expr"]), *grouped):
             assert f'{label}="' in text, (alert["alert"], label)
         assert alert["annotations"]["summary"]
+        assert f"\n| `{alert['alert']}` | " in (ROOT / "docs/operating.md").read_text()
     assert 'code="0"' in text, "what a request without an answer is counted under"
 
 
@@ -333,6 +338,21 @@ def test_limits_that_are_the_requests_in_other_units_are_taken() -> None:
     assert resources["limits"] == {"cpu": 1, "memory": 134217728}
     for limit in ("0.5Gi", "128Mi", "1e9", "135M"):
         assert of_kind(render("--set-string", f"resources.limits.memory={limit}"), "Deployment")
+
+
+@needs_helm
+def test_every_kind_of_another_project_that_is_rendered_or_used_is_in_the_pages_table() -> None:
+    monitored = [f"metrics.{name}.enabled=true" for name in ("serviceMonitor", "prometheusRule")]
+    values = [*monitored, "webhook.certManager=true"]
+    documents = render(*(word for value in values for word in ("--set", value)))
+    groups = {document["apiVersion"].rpartition("/")[0] for document in documents}
+    groups |= {group for one in documents for rule in one.get("rules", ()) for group in rule.get("apiGroups", ())}
+    foreign = {group for group in groups if "." in group and not group.endswith((".k8s.io", "modelplane.ai"))}
+    foreign |= {group for group in groups if group == "gateway.networking.k8s.io"}
+    assert len(foreign) == 4
+    section = (ROOT / "docs/operating.md").read_text().partition("### What it needs on the control cluster\n")[2]
+    cells = {line.split(" | ")[0] for line in section.partition("\n### ")[0].splitlines() if line.startswith("| `")}
+    assert {cell.split("`")[1] for cell in cells} == foreign | {"modelplane.ai"}
 
 
 @needs_helm
