@@ -19,6 +19,7 @@ from typing import Final
 
 import pytest
 
+from modelplane.errors import PermanentError
 from modelplane.local import network
 from tests.kubernetes import tally
 
@@ -33,15 +34,17 @@ def possible() -> str:
     """Why there can be no such namespace; empty where there can."""
     if sys.platform != "linux" or not (shutil.which("unshare") and shutil.which("ip")):
         return "network namespaces need Linux with util-linux and iproute2"
-    if subprocess.run([*_unshare(), "true"], capture_output=True, check=False).returncode:
-        return "this user may not make a network namespace"
+    try:
+        _unshare()
+    except PermanentError as error:
+        return f"this user may not make a network namespace ({error})"
     return ""
 
 
 def _unshare() -> Sequence[str]:
-    user = () if os.geteuid() == 0 else ("--user", "--map-root-user")
     # Whatever a test leaves running ends with its pytest, which is the first process of a PID namespace.
-    return ("unshare", *user, "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+    rest = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    return network.allowed(["unshare"], ["--user", "--map-root-user"], rest)
 
 
 class Plugin:

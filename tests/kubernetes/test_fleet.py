@@ -45,9 +45,10 @@ def _binaries() -> Path:
         pytest.skip(WITHOUT)
     if sys.platform != "linux" or not (shutil.which("unshare") and shutil.which("ip")):
         pytest.skip("network namespaces need Linux with util-linux and iproute2")
-    user = () if os.geteuid() == 0 else ("--user", "--map-root-user")
-    if subprocess.run(["unshare", *user, "--net", "true"], capture_output=True, check=False).returncode:
-        pytest.skip("this user may not make a network namespace")
+    try:
+        network.allowed(["unshare"], ["--user", "--map-root-user"], ["--net"])
+    except PermanentError as error:
+        pytest.skip(f"this user may not make a network namespace ({error})")
     return found
 
 

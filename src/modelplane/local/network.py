@@ -52,7 +52,7 @@ def enter(argv: Sequence[str]) -> None:
     """Become ``argv`` in a new namespace. Does not return; raises PermanentError where that cannot be."""
     _need("unshare", "ip")
     try:
-        unshare = _allowed(["unshare"], ["--user", "--map-root-user"], ["--net"])
+        unshare = allowed(["unshare"], ["--user", "--map-root-user"], ["--net"])
     except PermanentError as error:
         raise PermanentError(
             f"this user may not make a network namespace ({error}); run it as root, or allow user namespaces:"
@@ -65,7 +65,7 @@ def join(pid: int, argv: Sequence[str]) -> None:
     """Become ``argv`` in the namespace of a process. Does not return; raises PermanentError where that cannot be."""
     _need("nsenter")
     try:
-        nsenter = _allowed(["nsenter", f"--target={pid}"], ["--user", "--preserve-credentials"], ["--net", "--"])
+        nsenter = allowed(["nsenter", f"--target={pid}"], ["--user", "--preserve-credentials"], ["--net", "--"])
     except PermanentError as error:
         raise PermanentError(
             f"this user may not join the network namespace of process {pid} ({error}); be the user who started the fleet"
@@ -73,7 +73,7 @@ def join(pid: int, argv: Sequence[str]) -> None:
     os.execvp("nsenter", [*nsenter, *argv])
 
 
-def _allowed(tool: Sequence[str], user: Sequence[str], rest: Sequence[str]) -> list[str]:
+def allowed(tool: Sequence[str], user: Sequence[str], rest: Sequence[str]) -> list[str]:
     """The call that this user may make: root's, or the one by way of a user namespace.
 
     Being root says nothing: in a container root usually lacks CAP_SYS_ADMIN, and yet may make a user namespace. Raises
