@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 import pytest
-from hypothesis import assume, event, given
+from hypothesis import assume, event, example, given
 from hypothesis import strategies as st
 
 from modelplane.api.meta import Key
@@ -22,7 +22,18 @@ from modelplane.plan.remedies import Change, Step, smallest_change
 from modelplane.plan.request import Engine, Member
 from modelplane.plan.taints import Toleration
 from tests.plan.examples import examples
-from tests.plan.test_oracle import DECLARED, ENGINES, OBSERVED, EngineShape, PoolShape, cluster_of, engine_of
+from tests.plan.test_oracle import (
+    DECLARED,
+    ENGINES,
+    OBSERVED,
+    Ask,
+    EngineShape,
+    Entry,
+    MemberShape,
+    PoolShape,
+    cluster_of,
+    engine_of,
+)
 from tests.plan.words import GPU, ask, cluster, fleet, gpu, pool, replica, stamped, standalone, tainted, want
 
 OTHER = Key("ml", "other")
@@ -161,6 +172,20 @@ def _with(request: PlacementRequest, e: int, m: int, r: int, asked: object) -> P
 # --- the property ---------------------------------------------------------------------------------------------------
 
 
+# A pool to which no node is added has no node more: this once named room on another pool alone.
+@example(
+    [PoolShape((Entry(40, 2, True, GPU),), 0, None, 0), PoolShape((Entry(40, 3, True, GPU),), 0, ((2, 5),), 0)],
+    [
+        EngineShape(1, (MemberShape(2, (Ask(40, 2),)),)),
+        EngineShape(2, (MemberShape(1, (Ask(40, 2),)), MemberShape(1, (Ask(40, 3),)))),
+    ],
+    [],
+    set(),
+    {},
+    False,
+    "",
+    "10.0.0.1",
+)
 @pytest.mark.timeout(600)
 @examples(250)
 @given(

@@ -253,7 +253,7 @@ def _added(pool: str, nodes: int) -> Change:
 def _add(pool: PoolLedger, nodes: int, whole: Claims) -> None:
     if pool.buckets is None:
         pool.nodes += nodes
-    else:
+    elif nodes:
         pool.buckets[whole] = pool.buckets.get(whole, 0) + nodes
 
 
