@@ -111,6 +111,15 @@ def test_a_slot_is_taken_over_on_a_cluster_that_is_known_to_be_full() -> None:
     assert places(plan(world, renamed)) == ["a/0"]
 
 
+def test_of_pods_that_ask_for_different_devices_those_are_counted_that_find_no_room() -> None:
+    observed = pool("p", 0, gpu(count=8), free=[({GPU: 2}, 5)])
+    engine = gang(2, [ask(count=2)], [ask(count=3)])
+    (verdict,) = plan(fleet(cluster("a", observed)), want(1, engine)).verdicts
+    assert verdict.message == (
+        "engine main needs 3 pods, 2 of them with 3 x gpu.nvidia.com, in pool p, 0 such fit, best node has 2 free, cannot grow"
+    )
+
+
 def test_each_slot_of_those_that_leave_is_taken_over_with_its_own_room() -> None:
     old = [replica(f"a/{index}", name=f"m-by-hand-{index}", ready=True) for index in range(2)]
     found = plan(fleet(cluster("a"), *old), want(2, standalone(name="renamed")))

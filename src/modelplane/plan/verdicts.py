@@ -259,11 +259,11 @@ def _shortfall(engine: Engine, option: Option, pool: Pool, ledger: PoolLedger, s
     have = ledger.most_free(claims)
     wanted = ", ".join(f"{count} x {name}" for name, count in claims)
     best = ", ".join(f"{have.get(name, 0)}" for name, _ in claims)
-    fits = ledger.free(claims)
-    message = (
-        f"engine {engine.name} needs {option.pods} {_plural('pod', option.pods)} with {wanted} each in pool "
-        f"{pool.name}, {fits} fit, best node has {best} free, {growth}"
-    )
+    like = sum(need.pods for need in needs if need.claims == claims)
+    pods = f"{option.pods} {_plural('pod', option.pods)}"
+    those = f"{pods} with {wanted} each" if like == option.pods else f"{pods}, {like} of them with {wanted},"
+    fits = f"{ledger.free(claims)} fit" if like == option.pods else f"{ledger.free(claims)} such fit"
+    message = f"engine {engine.name} needs {those} in pool {pool.name}, {fits}, best node has {best} free, {growth}"
     return message, f"free {wanted} on a node of pool {pool.name}, or add a node"
 
 
