@@ -142,3 +142,35 @@ async def test_an_operator_without_election_warns_of_one_that_leads(
         ]
         holding.cancel()
     await operator.client.close()
+
+
+async def test_a_lease_that_is_lost_while_the_start_waits_ends_the_start(api: FakeApi, eventually: Eventually) -> None:
+    """The wait for missing definitions may last for ever, and an operator that does not lead would sit there as long."""
+    api.unserved = {"modelplane.ai"}
+    operator = Operator(Options(kubeconfig=Kubeconfig.parse(api.kubeconfig_text()), leader_elect=True))
+    assert operator.electorate is not None
+    operator.election = Election(operator.electorate, name="first", times=QUICK)
+    start = asyncio.create_task(operator.start())
+    try:
+        await eventually(lambda: "install Modelplane's definitions" in operator._unready())
+        api.refuse = 401
+        with pytest.raises(LeaseLost, match="could not be renewed"):
+            await asyncio.wait_for(start, 20)
+    finally:
+        await operator.close()
+
+
+async def test_a_reconciler_that_ends_before_it_began_ends_the_start(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operator = Operator(Options(kubeconfig=Kubeconfig.parse(api.kubeconfig_text())))
+
+    async def broken() -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(operator.reconciler, "run", broken)
+    try:
+        with pytest.raises(ValueError, match="a bug"):
+            await asyncio.wait_for(operator.start(), 20)
+    finally:
+        await operator.close()

@@ -11,7 +11,7 @@ import contextlib
 import gc
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -143,9 +143,9 @@ class Operator:
         self.clusters.start()
         self.probes.start()
         # A pass that begins earlier would say of every cluster that it does not exist.
-        await self.clusters.known.wait()
+        await self._meanwhile(self.clusters.known.wait())
         self._tasks.append(asyncio.create_task(self.reconciler.run(), name="reconciler"))
-        await self.reconciler.started.wait()
+        await self._meanwhile(self.reconciler.started.wait())
         gc.collect()
         gc.freeze()
         gc.set_threshold(20_000, 20, 20)
@@ -168,6 +168,19 @@ class Operator:
                 await self.health.close()
                 if self.webhook is not None:
                     await self.webhook.close()
+
+    async def _meanwhile(self, waiting: Coroutine[object, object, object]) -> None:
+        """Wait for a step of the start; raises what `failed` would where that comes first."""
+        step = asyncio.create_task(waiting)
+        try:
+            while not step.done():
+                working = {task for task in self._tasks if not task.done()}
+                await asyncio.wait({step, *working}, return_when=asyncio.FIRST_COMPLETED)
+                for task in working:
+                    if task.done():
+                        task.result()
+        finally:
+            step.cancel()
 
     async def failed(self) -> None:
         """Return, by raising, when the Lease is lost, or the reconciler ends on its own, which is a bug."""
