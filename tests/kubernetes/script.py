@@ -181,7 +181,11 @@ class _Player:
         if kind is None or "name" not in answer["metadata"]:
             return True
         found = side.caches.of(kind).get(Key.of(answer))
-        return found is None or int(found["metadata"]["resourceVersion"]) >= int(answer["metadata"]["resourceVersion"])
+        version = answer["metadata"].get("resourceVersion")
+        if found is None or version is None:
+            # kube-apiserver answers a delete without a version where another was faster.
+            return found is None or found["metadata"]["uid"] != answer["metadata"]["uid"]
+        return int(found["metadata"]["resourceVersion"]) >= int(version)
 
     def _chosen(self, side: Side, pods: Pods) -> list[str]:
         found = [

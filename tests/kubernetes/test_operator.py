@@ -19,7 +19,6 @@ from tests.kubernetes.binaries import helm as helm_binary
 from tests.kubernetes.endpoint import until
 from tests.kubernetes.installed import (
     ACCOUNT,
-    CHART,
     ROOT,
     SYSTEM,
     Running,
@@ -172,13 +171,16 @@ class Right:
         return {**asked, "name": self.name, "namespace": self.namespace or "ml-team"}
 
 
-def granted() -> set[Right]:
-    """Every right of the chart's roles."""
-    documents = yaml.safe_load_all((CHART / "templates/generated/rbac.yaml").read_text())
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+def granted(site: Site) -> set[Right]:
+    """Every right of the roles that the chart has installed."""
+    places = "clusterroles/modelplane-operator", f"namespaces/{SYSTEM}/roles/modelplane-operator"
     return {
-        Right(group, resource, verb, name, document["metadata"].get("namespace", ""))
-        for document in documents
-        for rule in document.get("rules", ())
+        Right(group, resource, verb, name, role["metadata"].get("namespace", ""))
+        for role in (site.get(f"{RBAC}/{place}") for place in places)
+        for rule in role["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
@@ -208,14 +210,14 @@ def used(life: Life) -> set[Right]:
 
 
 def test_the_rights_are_those_that_were_used_and_no_others(life: Life) -> None:
-    assert sorted(used(life) - granted()) == [], "used without a rule of its own"
-    assert sorted(granted() - used(life)) == [], "never used: exercise it in `life`, or take it out"
+    rights = granted(life.site)
+    assert sorted(used(life) - rights) == [], "used without a rule of its own"
+    assert sorted(rights - used(life)) == [], "never used: exercise it in `life`, or take it out"
 
 
 def test_each_right_is_missed_where_it_is_taken_out(life: Life) -> None:
     """Of each right there is a user who has all but that one, and is refused exactly what the operator did with it."""
-    site, rights = life.site, sorted(granted())
-    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    site, rights = life.site, sorted(granted(life.site))
 
     def post(path: str, body: Object) -> Object:
         answer = site.real.send("POST", path, json.dumps(body).encode(), JSON)
@@ -230,10 +232,10 @@ def test_each_right_is_missed_where_it_is_taken_out(life: Life) -> None:
     for number in range(len(rights) + 1):
         name = f"without-{number}"
         rules = [right.rule for at, right in enumerate(rights) if at != number]
-        post(f"{rbac}/clusterroles", {"kind": "ClusterRole", "metadata": {"name": name}, "rules": rules})
+        post(f"{RBAC}/clusterroles", {"kind": "ClusterRole", "metadata": {"name": name}, "rules": rules})
         role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
         subjects = [{"kind": "User", "name": name, "apiGroup": "rbac.authorization.k8s.io"}]
-        post(f"{rbac}/clusterrolebindings", {"metadata": {"name": name}, "roleRef": role, "subjects": subjects})
+        post(f"{RBAC}/clusterrolebindings", {"metadata": {"name": name}, "roleRef": role, "subjects": subjects})
     whole = f"without-{len(rights)}"
     until(lambda: allowed(whole, rights[0]))
     assert [right for right in rights if not allowed(whole, right)] == []
@@ -266,9 +268,9 @@ def test_the_object_says_which_right_is_missing_and_goes_on_when_it_is_there(
     life: Life, right: Right, words: str
 ) -> None:
     site = life.site
-    path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/modelplane-operator"
+    path = f"{RBAC}/clusterroles/modelplane-operator"
     role = site.get(path)
-    less = {**role, "rules": [one.rule for one in sorted(granted()) if one != right and not one.namespace]}
+    less = {**role, "rules": [one.rule for one in sorted(granted(site)) if one != right and not one.namespace]}
     endpoint = f"{TEAM}/modelendpoints/short"
     try:
         del less["metadata"]["resourceVersion"]
