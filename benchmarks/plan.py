@@ -200,6 +200,8 @@ def measure(large: bool) -> int:
         told = timed(rounds, fleet, asked, explain=True)
         report(f"{name}, with verdicts", *told, 2 * target)
         facts[f"{name}: verdicts cost"] = round(told[1] / found[1], 2)
+        if told[1] > 2 * found[1]:
+            missed.append(f"{name}: verdicts cost {told[1] / found[1]:.2f} times, target 2")
         curve.append((count, found[1], told[1]))
     if large:
         facts["peak memory MB"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)

@@ -111,6 +111,18 @@ def test_a_slot_is_taken_over_on_a_cluster_that_is_known_to_be_full() -> None:
     assert places(plan(world, renamed)) == ["a/0"]
 
 
+def test_clusters_that_are_alike_are_refused_alike_each_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    clusters = [cluster(name, pool("p", nodes)) for name, nodes in (("a", 1), ("b", 1), ("c", 2), ("d", 1))]
+    there = [replica(f"{one.name}/0", stamped(pool="p"), of=Key("ml", "other")) for one in clusters]
+    asked = want(1, standalone(copies=2))
+    first = plan(fleet(*clusters, *there), asked).verdicts
+    said = {one.cluster: one.message.partition(" needs ")[2] for one in first}
+    assert list(said) == ["a", "b", "c", "d"]
+    assert said["a"] == said["b"] == said["d"] != said["c"] == "2 nodes of pool p, 1 of 2 free, cannot grow"
+    monkeypatch.setattr("modelplane.plan.verdicts._REFUSALS", 1)
+    assert plan(fleet(*clusters, *there), asked).verdicts == first, "what is forgotten is said again"
+
+
 def test_of_pods_that_ask_for_different_devices_those_are_counted_that_find_no_room() -> None:
     observed = pool("p", 0, gpu(count=8), free=[({GPU: 2}, 5)])
     engine = gang(2, [ask(count=2)], [ask(count=3)])

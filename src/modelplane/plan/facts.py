@@ -14,7 +14,7 @@ from modelplane.plan.capacity import Ledger
 from modelplane.plan.fitting import Fit, Matcher, Option, fit
 from modelplane.plan.fleet import Fleet, Memo
 from modelplane.plan.request import PlacementRequest
-from modelplane.plan.verdicts import FOREIGN, Code, Verdict, closed, judge
+from modelplane.plan.verdicts import FOREIGN, Code, Refusals, Verdict, closed, judge
 
 KEPT: Final = 1_000_000
 """Answers about a cluster that are remembered, over all kinds of request; kinds that were not asked for longest go."""
@@ -35,6 +35,11 @@ class Facts:
         self._options: dict[int, list[list[Option]]] = {}
         self._full: dict[str, int] = {}
         self._verdicts: dict[str, tuple[int, Verdict]] = {}
+        self._refusals: Refusals = {}
+        self._told: list[Verdict] = []
+        """What was told last, in order of name, for clusters with nothing charged; empty when the names have changed since."""
+        self._states: list[int] = []
+        """The state of each that it was told for."""
 
     @classmethod
     def of(cls, fleet: Fleet, request: PlacementRequest) -> Facts:
@@ -55,6 +60,7 @@ class Facts:
         log, now = fleet.memo.log, fleet.memo.dropped + len(fleet.memo.log)
         if self._seen == now:
             return
+        self._told, self._states = [], []
         fresh = log[self._seen - fleet.memo.dropped :] if self._seen >= fleet.memo.dropped else None
         if fresh is None or 2 * len(fresh) > len(fleet.clusters):
             self._names, self._open, self._closed, self._foreign = [], [], {}, 0
@@ -119,25 +125,35 @@ class Facts:
 
     def verdicts(self, fleet: Fleet, charged: dict[str, Ledger]) -> tuple[Verdict, ...]:
         """One for every cluster in order of name; ``charged`` are the ledgers of clusters that a plan has placed on or freed."""
-        found = []
-        memo, known = fleet.memo, self._verdicts
-        for name in self._names:
-            verdict = self._closed.get(name)
-            if verdict is None:
-                if name in charged:
-                    verdict = self.judge(fleet, name, charged[name])
-                else:
-                    state, verdict = known.get(name, _UNKNOWN)
-                    if state != memo.state[name]:
-                        verdict = self.judge(fleet, name, fleet.room(name))
-                        known[name] = memo.state[name], verdict
-            found.append(verdict)
+        names, told = self._names, self._told
+        if not told:
+            told = self._told = [_UNKNOWN[1]] * len(names)
+            self._states = [-1] * len(names)
+        # Most are as they were: what has changed is found without a step for each.
+        states = list(map(fleet.memo.state.__getitem__, names))
+        changed = [at for at, (new, old) in enumerate(zip(states, self._states, strict=True)) if new != old]
+        for at in changed:
+            if names[at] not in charged:
+                told[at], self._states[at] = self._verdict(fleet, names[at]), states[at]
+        found = list(told)
+        for name, ledger in charged.items():
+            found[bisect_left(names, name)] = self._closed.get(name) or self.judge(fleet, name, ledger)
         return tuple(found)
+
+    def _verdict(self, fleet: Fleet, name: str) -> Verdict:
+        """Of a cluster with nothing charged."""
+        verdict = self._closed.get(name)
+        if verdict is None:
+            state, verdict = self._verdicts.get(name, _UNKNOWN)
+            if state != fleet.memo.state[name]:
+                verdict = self.judge(fleet, name, fleet.room(name))
+                self._verdicts[name] = fleet.memo.state[name], verdict
+        return verdict
 
     def judge(self, fleet: Fleet, name: str, ledger: Ledger) -> Verdict:
         """What one more replica would meet on an open cluster with so much left."""
         options = self.options(fleet.memo, name)
-        return judge(fleet.clusters[name], self._request, self.matcher, ledger, options)
+        return judge(fleet.clusters[name], self._request, self.matcher, ledger, options, self._refusals)
 
 
 _UNKNOWN: Final = (-1, Verdict(cluster="", code=Code.FITS))

@@ -7,13 +7,14 @@ condition: under 1 KiB, the same bytes for the same fleet.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from enum import StrEnum
-from typing import Final
+from functools import lru_cache
+from typing import Final, TypeAlias
 
 import msgspec
 
-from modelplane.plan.capacity import Ledger, PoolCapacity, PoolLedger
+from modelplane.plan.capacity import Claims, Ledger, Need, PoolCapacity, PoolLedger
 from modelplane.plan.devices import explain_miss
 from modelplane.plan.fitting import Matcher, Option, fit
 from modelplane.plan.fleet import Cluster, Pool
@@ -64,11 +65,12 @@ FOREIGN: Final = (Code.WRONG_LABELS, Code.NOT_STAGED)
 GANG_STACK: Final = "Standard"
 """The serving stack whose gangs, LeaderWorkerSets, we write."""
 
+_REFUSALS: Final = 10_000
 _RANK: Final = {code: rank for rank, code in enumerate(Code)}
 """The later in the precedence, the nearer the cluster came."""
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+class Verdict(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One cluster's answer. ``short`` is by how much it missed, in the unit of its message."""
 
     cluster: str
@@ -118,8 +120,17 @@ def closed(cluster: Cluster, request: PlacementRequest) -> Verdict | None:
     return None
 
 
+Refusals: TypeAlias = dict[Hashable, tuple[Sequence[Option], Verdict]]
+"""What was said already about pools that are too full, for one kind of request."""
+
+
 def judge(
-    cluster: Cluster, request: PlacementRequest, matcher: Matcher, ledger: Ledger, options: Sequence[Sequence[Option]]
+    cluster: Cluster,
+    request: PlacementRequest,
+    matcher: Matcher,
+    ledger: Ledger,
+    options: Sequence[Sequence[Option]],
+    refusals: Refusals,
 ) -> Verdict:
     """What one more replica would meet on a candidate cluster."""
     if not cluster.pools:
@@ -138,7 +149,7 @@ def judge(
     ]
     if misses:
         return min(misses, key=lambda miss: (_RANK[miss.code], -miss.short, miss.engine))
-    return _capacity_miss(cluster, request.engines, ledger, options)
+    return _capacity_miss(cluster, request.engines, ledger, options, refusals)
 
 
 def _device_miss(cluster: Cluster, engine: Engine, matcher: Matcher) -> Verdict:
@@ -176,12 +187,16 @@ def _device_miss(cluster: Cluster, engine: Engine, matcher: Matcher) -> Verdict:
 
 
 def _capacity_miss(
-    cluster: Cluster, engines: Sequence[Engine], ledger: Ledger, options: Sequence[Sequence[Option]]
+    cluster: Cluster,
+    engines: Sequence[Engine],
+    ledger: Ledger,
+    options: Sequence[Sequence[Option]],
+    refusals: Refusals,
 ) -> Verdict:
     """Every engine has pools and they have no room: the first engine that fits none of its own, else all together."""
     for engine, found in zip(engines, options, strict=True):
-        if fit([found], ledger) is None:
-            return _full(cluster, engine, found, ledger)
+        if len(engines) == 1 or fit([found], ledger) is None:
+            return _refused(cluster, engine, found, ledger, refusals)
     pods = sum(max(option.pods for option in found) for found in options)
     return Verdict(
         cluster=cluster.name,
@@ -192,14 +207,42 @@ def _capacity_miss(
     )
 
 
+def _refused(cluster: Cluster, engine: Engine, found: Sequence[Option], ledger: Ledger, refusals: Refusals) -> Verdict:
+    """`_full`, made once for clusters that are alike: with whole nodes, counts say everything."""
+    counts: list[object] = [id(found)]
+    wanted = {option.pool for option in found}
+    for pool in cluster.pools:
+        if pool.name in wanted:
+            left, capacity = ledger.pools[pool.name], pool.capacity
+            if left.buckets is not None or capacity.observed:
+                return _full(cluster, engine, found, ledger)
+            counts += (left.nodes, left.grow, capacity.nodes, capacity.grow)
+    key = tuple(counts)
+    kept = refusals.get(key)
+    if kept is None:
+        if len(refusals) >= _REFUSALS:
+            refusals.clear()
+        # The options stay beside their verdict: as long as they are there nothing else has their identity.
+        kept = refusals[key] = found, _full(cluster, engine, found, ledger)
+    known = kept[1]
+    return Verdict(
+        cluster=cluster.name,
+        code=known.code,
+        message=known.message,
+        remedy=known.remedy,
+        engine=known.engine,
+        pool=known.pool,
+        short=known.short,
+    )
+
+
 def _full(cluster: Cluster, engine: Engine, found: Sequence[Option], ledger: Ledger) -> Verdict:
     pools = {pool.name: pool for pool in cluster.pools}
     ranked = []
     for option in found:
         pool = pools[option.pool]
-        empty, left = _emptied(pool), ledger.pools[option.pool]
-        never = not empty.fits(option.needs)
-        largest = empty.how_many(option.needs)
+        left, capacity = ledger.pools[option.pool], pool.capacity
+        never, largest = _at_most(capacity.nodes, capacity.grow, capacity.observed, pool.whole_node, option.needs)
         short = option.pods - left.how_many(option.needs) + left.overdrawn
         ranked.append(((never, max(1, short), option.pool), option, pool, largest))
     (never, short, _), option, pool, largest = min(ranked, key=lambda entry: entry[0])
@@ -228,12 +271,13 @@ def _full(cluster: Cluster, engine: Engine, found: Sequence[Option], ledger: Led
     )
 
 
-def _emptied(pool: Pool) -> PoolLedger:
-    """The pool as if nothing were on its nodes."""
-    nodes, grow = max(0, pool.capacity.nodes), max(0, pool.capacity.grow)
-    whole = pool.whole_node
-    buckets = ((whole, nodes),) if pool.capacity.observed else None
-    return PoolLedger(PoolCapacity(nodes, grow, buckets, whole))
+@lru_cache(maxsize=8_192)
+def _at_most(nodes: int, grow: int, observed: bool, whole: Claims, needs: tuple[Need, ...]) -> tuple[bool, int]:
+    """Whether these pods are too many for a pool with nothing on its nodes, and how many it would take. Pools of a fleet are alike,
+    and each refusal asks."""
+    buckets = ((whole, max(0, nodes)),) if observed else None
+    empty = PoolLedger(PoolCapacity(max(0, nodes), max(0, grow), buckets, whole))
+    return not empty.fits(needs), empty.how_many(needs)
 
 
 def _shortfall(engine: Engine, option: Option, pool: Pool, ledger: PoolLedger, short: int) -> tuple[str, str]:
