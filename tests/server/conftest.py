@@ -10,6 +10,7 @@ import pytest
 
 from modelplane.server.testing import ServerProcess, running_server
 from tests.server.api import Api
+from tests.server.kubectl import Kubectl
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +22,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 @pytest.fixture
 def api(server: ServerProcess) -> Api:
     return Api(server.kubeconfig)
+
+
+@pytest.fixture(scope="module")
+def kubectl(server: ServerProcess, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
+    return Kubectl(server.kubeconfig, tmp_path_factory.mktemp("home"))
 
 
 @pytest.fixture

@@ -5,34 +5,16 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from modelplane.server.testing import ServerProcess, running_server
 from tests.server.api import Api
 from tests.server.kubectl import KUBECTL, Kubectl
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "two-regions"
 
 pytestmark = pytest.mark.skipif(not KUBECTL.exists(), reason="needs the kubectl of the `local` extra")
-
-
-@pytest.fixture(scope="module")
-def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
-    with running_server(tmp_path_factory.mktemp("server")) as server:
-        yield Kubectl(server.kubeconfig, tmp_path_factory.mktemp("home"))
-
-
-@pytest.fixture(scope="module")
-def server(kubectl: Kubectl) -> ServerProcess:
-    pytest.fail("these tests talk through kubectl")
-
-
-@pytest.fixture
-def api(kubectl: Kubectl) -> Api:
-    return Api(kubectl.kubeconfig)
 
 
 @pytest.fixture

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from modelplane.server.testing import ServerProcess, running_server
-from tests.server.api import Api
 from tests.server.kubectl import KUBECTL, Kubectl
 
 pytestmark = pytest.mark.skipif(not KUBECTL.exists(), reason="needs the kubectl of the `local` extra")
@@ -28,22 +25,6 @@ spec:
     metadata: {labels: {app: web}}
     spec: {containers: [{name: c, image: nginx}]}
 """
-
-
-@pytest.fixture(scope="module")
-def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
-    with running_server(tmp_path_factory.mktemp("server")) as server:
-        yield Kubectl(server.kubeconfig, tmp_path_factory.mktemp("home"))
-
-
-@pytest.fixture(scope="module")
-def server(kubectl: Kubectl) -> ServerProcess:
-    pytest.fail("these tests talk through kubectl")
-
-
-@pytest.fixture
-def api(kubectl: Kubectl) -> Api:
-    return Api(kubectl.kubeconfig)
 
 
 def names(kubectl: Kubectl, namespace: str, kind: str = "configmaps") -> list[str]:

@@ -401,7 +401,7 @@ class Store:
         try:
             self._database.execute(_FORGETTING, self._superseded[:FORGET])
         except sqlite3.Error as error:
-            LOG.warning("superseded changes stay on the disk for now: %s", error)
+            LOG.warning("superseded changes stay on the disk until a later write takes them off: %s", error)
         else:
             del self._superseded[:FORGET]
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from modelplane.plan.cel.syntax import Fault
@@ -66,24 +66,26 @@ def _rounds(over: Closure, places: list[int], cost: int) -> Rounds:
     return each
 
 
-def _quantifier(rounds: Rounds, body: Closure, decisive: bool) -> Closure:
-    def evaluate(frame: Frame) -> Value:
-        fault: Fault | None = None
-        for _ in rounds(frame):
-            try:
-                value = body(frame)
-            except Fault as error:
-                fault = fault or error
-                continue
-            if value is decisive:
-                return decisive
-            if value is not (not decisive):
-                fault = fault or overload_fault()
-        if fault is not None:
-            raise fault
-        return not decisive
+def decided(closures: Iterable[Closure], frame: Frame, decisive: bool) -> bool:
+    """Whether one of them is ``decisive``, which those after it need not be asked for; an error counts only where none is."""
+    fault: Fault | None = None
+    for closure in closures:
+        try:
+            value = closure(frame)
+        except Fault as error:
+            fault = fault or error
+            continue
+        if value is decisive:
+            return decisive
+        if value is not (not decisive):
+            fault = fault or overload_fault()
+    if fault is not None:
+        raise fault
+    return not decisive
 
-    return evaluate
+
+def _quantifier(rounds: Rounds, body: Closure, decisive: bool) -> Closure:
+    return lambda frame: decided((body for _ in rounds(frame)), frame, decisive)
 
 
 def _truth(value: Value) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from modelplane.plan.cel.folds import Exhausted
+from modelplane.plan.cel.folds import Exhausted, decided
 from modelplane.plan.cel.functions.operators import contained, value_of
 from modelplane.plan.cel.registry import Overload
 from modelplane.plan.cel.syntax import Fault, Node
@@ -118,24 +118,7 @@ def present(operand: Closure, name: str) -> Closure:
 
 def logic(closures: list[Closure], decisive: bool) -> Closure:
     """``||`` when True decides, ``&&`` when False does; an error counts only if nothing decides."""
-
-    def evaluate(frame: Frame) -> Value:
-        fault: Fault | None = None
-        for closure in closures:
-            try:
-                value = closure(frame)
-            except Fault as error:
-                fault = fault or error
-                continue
-            if value is decisive:
-                return decisive
-            if value is not (not decisive):
-                fault = fault or overload_fault()
-        if fault is not None:
-            raise fault
-        return not decisive
-
-    return evaluate
+    return lambda frame: decided(closures, frame, decisive)
 
 
 def conditional(condition: Closure, then: Closure, otherwise: Closure) -> Closure:
