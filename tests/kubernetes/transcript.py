@@ -166,7 +166,7 @@ class Player:
             return {str(self._value(name, "")): self._value(inner, name) for name, inner in sorted(names.items())}
         if isinstance(value, list):
             if key == "cells":
-                value = ["AGE" if isinstance(c, str) and re.fullmatch(r"\d+s", c) else c for c in value]
+                value = ["AGE" if isinstance(c, str) and re.fullmatch(r"\d+s|\d{1,2}m(\d+s)?", c) else c for c in value]
             if key == "managedFields":  # ordered by second, and a second may end between the two servers' turns
                 value = sorted(value, key=lambda e: (e["operation"], e["manager"], e.get("subresource", "")))
             if key == "causes" and all(cause.get("reason") == "FieldManagerConflict" for cause in value):

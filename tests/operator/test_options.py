@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from modelplane.cli import main
+from modelplane.cli.operator import _unhandled
 from modelplane.errors import PermanentError
 from modelplane.operator.health import Health
 from tests.conftest import Eventually
@@ -134,3 +135,21 @@ async def test_several_kubeconfigs_in_the_environment_are_one(tmp_path: Path, ev
         finally:
             process.kill()
             await process.wait()
+
+
+async def test_a_connection_that_breaks_while_nobody_waits_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    """uvloop tells of it with a traceback, which a leader that slept showed for each of its connections."""
+
+    class Transport:
+        def __init__(self, closing: bool) -> None:
+            self.is_closing = lambda: closing
+
+    loop = asyncio.get_running_loop()
+    for context in ({"transport": Transport(closing=False)}, {}):
+        _unhandled(loop, {"message": "a bug", "exception": RuntimeError("told"), **context})
+    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
+    caplog.clear()
+    _unhandled(
+        loop, {"message": "Fatal error", "exception": RuntimeError("closed"), "transport": Transport(closing=True)}
+    )
+    assert caplog.records == []

@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -154,11 +154,22 @@ def _ports(values: tuple[str, ...]) -> tuple[int | None, dict[str, int]]:
     return general, ports
 
 
+def _unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What the event loop tells of outside of any task. A connection that broke while nobody waited is asked for anew when it is
+    needed, which is no error of this process; uvloop reports it with a traceback."""
+    transport = context.get("transport")
+    if transport is not None and transport.is_closing():
+        log.debug("a connection broke: %s", context.get("exception") or context.get("message"))
+    else:
+        loop.default_exception_handler(context)
+
+
 async def _run(options: Options) -> None:
     from modelplane.operator.app import Operator
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(_unhandled)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     operator = Operator(options)
