@@ -205,7 +205,8 @@ _HEALTH_CHECK: Final = Shared(
         "unhealthy_interval": "0.25s",
         "no_traffic_interval": "0.1s",
         "no_traffic_healthy_interval": "1s",
-        # An answer of an ill endpoint counts at once whatever this is; silence of a second may be that of a machine with much to do.
+        # An answer of an ill endpoint counts at once whatever this is; silence of a second may be that of a machine with
+        # much to do.
         "unhealthy_threshold": 2,
         "healthy_threshold": 1,
         "http_health_check": {
