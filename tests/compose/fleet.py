@@ -85,6 +85,8 @@ class Fleet:
         self.last: dict[Identity, Composition] = {}
         self.unavailable: dict[str, Unavailable] = {}
         self.unread: set[GVK] = set()
+        self.refused: set[GVK] = set()
+        """Kinds that the control cluster refuses to show."""
         self.host = host or Host()
         self.place = place
         self.addresses = addresses or {}
@@ -138,6 +140,8 @@ class Fleet:
             return Pending()
         if read.cluster in self.unavailable:
             return self.unavailable[read.cluster]
+        if read.cluster is None and read.kind in self.refused:
+            return Unavailable("Forbidden", "2026-01-01T00:00:00Z", f"{read.kind.kind} is forbidden")
         store = self.stores[read.cluster]
         if read.name is not None:
             obj = store.get((read.kind, read.namespace or "", read.name))

@@ -1,8 +1,10 @@
-"""Nothing vanishes because something could not be seen: composers never drop a child for want of an input."""
+"""Nothing vanishes because something could not be seen: composers neither drop nor change a child for want of an input."""
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, given, settings
+from typing import Any, NamedTuple, TypeAlias
+
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from modelplane.api.meta import GVK
@@ -53,35 +55,66 @@ PARENTS = [
 _LOST = Unavailable("Unreachable", "2026-01-01T00:00:00Z", "check the network")
 
 
-def identities(fleet: Fleet) -> set[tuple[str | None, tuple[GVK, str, str]]]:
-    return {(cluster, key) for cluster, store in fleet.stores.items() for key in store}
+Identity: TypeAlias = tuple[str | None, tuple[GVK, str, str]]
+
+
+def specs(fleet: Fleet) -> dict[Identity, Any]:
+    """What everything is, but for what is said about it."""
+    return {
+        (cluster, key): {field: value for field, value in obj.items() if field not in ("metadata", "status")}
+        for cluster, store in fleet.stores.items()
+        for key, obj in store.items()
+    }
+
+
+class Sight(NamedTuple):
+    """What can be seen for the length of some passes."""
+
+    unread: set[GVK]
+    refused: set[GVK]
+    lost: set[str]
+    order: list[GVK]
+
+
+SIGHTS = st.builds(
+    Sight,
+    st.sets(st.sampled_from(READ)),
+    st.sets(st.sampled_from(READ)),
+    st.sets(st.sampled_from(sorted(CLUSTERS))),
+    st.permutations(PARENTS),
+)
+"""A control cluster that has just been started refuses everybody until it has read its roles, kind after kind."""
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    unread=st.sets(st.sampled_from(READ)),
-    lost=st.sets(st.sampled_from(sorted(CLUSTERS))),
+    sights=st.lists(SIGHTS, min_size=1, max_size=3),
     absent=st.sets(st.sampled_from([INFERENCE_CLASS, SECRET, INFERENCE_GATEWAY])),
-    order=st.permutations(PARENTS),
 )
-def test_inputs_that_are_missing_for_a_while_take_no_child_along(
-    unread: set[GVK], lost: set[str], absent: set[GVK], order: list[GVK]
-) -> None:
+@example([Sight(set(), {MODEL_ENDPOINT}, set(), PARENTS)], set()).via("a route lost every backend for a moment")
+@example(
+    [
+        Sight(set(), {INFERENCE_CLUSTER}, set(), [MODEL_REPLICA]),
+        Sight(set(), set(), set(), [MODEL_DEPLOYMENT]),
+    ],
+    set(),
+).via("replicas that could not be judged were said not to serve, and their endpoints went")
+def test_inputs_that_are_missing_for_a_while_take_nothing_along(sights: list[Sight], absent: set[GVK]) -> None:
     world = settled()
-    before = identities(world)
+    before = specs(world)
     taken = {key: world.stores[None].pop(key) for key in list(world.stores[None]) if key[0] in absent}
-    world.unread = set(unread)
-    world.unavailable = dict.fromkeys(lost, _LOST)
-    for kind in (*order, *order):
-        for parent in world.all(kind):
-            world.reconcile(parent)
-    assert before - identities(world) == {(None, key) for key in taken}
+    for sight in sights:
+        world.unread, world.refused = sight.unread, sight.refused
+        world.unavailable = dict.fromkeys(sight.lost, _LOST)
+        for kind in (*sight.order, *sight.order):
+            for parent in world.all(kind):
+                world.reconcile(parent)
+    assert specs(world) == {identity: spec for identity, spec in before.items() if identity[1] not in taken}
 
     world.stores[None].update(taken)
-    world.unread = set()
-    world.unavailable = {}
+    world.unread, world.refused, world.unavailable = set(), set(), {}
     world.settle()
-    assert identities(world) == before
+    assert specs(world) == before
     for kind in PARENTS:
         for parent in world.all(kind):
             assert world.condition(parent, "Ready")[0] == "True"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from modelplane.api.meta import GVK, Condition, Object, Status
-from modelplane.compose.contract import Child, Composition, ConditionTrue, Event, World
+from modelplane.compose.contract import Answer, Child, Composition, ConditionTrue, Event, Found, World
+from modelplane.control.caches import Scope
 from modelplane.control.passes import FINALIZER
+from modelplane.errors import Forbidden
 from tests.control.harness import CONFIG_MAP, Toys, config_map, plane, toy, until
 from tests.kube.fake_api import FakeApi
 
@@ -340,6 +342,52 @@ async def test_a_restart_finds_everything_in_place_and_writes_nothing_new(
         await until(lambda: toys.passes > 2)
         await running.settled()
         assert (api.version, remote.version) == versions
+
+
+async def test_what_the_control_cluster_refuses_to_show_for_a_moment_has_not_gone(
+    api: FakeApi, remote: FakeApi, toys: Toys
+) -> None:
+    """A kube-apiserver that has just been started refuses everybody until it has read its roles."""
+    seen: list[Answer] = []
+
+    def compose(xr: Object, world: World) -> Composition:
+        seen.extend(world.answer(read) for read in toys.reads(xr, {}))
+        return Composition(children=toys.children(xr))
+
+    toys.override = compose
+    async with plane(toys, api, remote) as running:
+        await api.put(config_map("input", data={"k": "1"}))
+        await api.put(toy(parts={"x": {}}, reads=["input"]))
+        await until(lambda: running.says("Ready", "True"))
+        maps = running.caches.watch(None, CONFIG_MAP, Scope("ns", "input")).informer
+        api.refuse_reads = {"configmaps": 403}
+        await api.disconnect()
+        await until(lambda: isinstance(maps.error, Forbidden))
+        seen.clear()
+        await api.put(toy(parts={"x": {"k": "2"}}, reads=["input"]))
+        await until(lambda: running.says("Ready", "True"))
+        assert seen
+        assert all(isinstance(answer, Found) and answer.object["data"] == {"k": "1"} for answer in seen)
+
+
+@pytest.mark.parametrize("cluster", [None, "east"])
+async def test_a_child_that_nobody_may_look_at_after_a_start_is_waited_for(
+    api: FakeApi, remote: FakeApi, toys: Toys, cluster: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else its parent says that it is not there, and whoever depends on it lets go of it."""
+    async with plane(toys, api, remote) as running:
+        await api.put(toy(parts={"x": {}}, **({"cluster": cluster} if cluster else {})))
+        await until(lambda: running.says("Ready", "True"))
+    server = remote if cluster else api
+    server.refuse_reads = {"configmaps": 403}
+    passes, before = toys.passes, running.toy()["status"]
+    async with plane(toys, api, remote) as running:
+        await until(lambda: "Toy ns/a: configmaps are refused by the test" in caplog.text)
+        assert toys.passes == passes
+        assert running.toy()["status"] == before
+        server.refuse_reads = {}
+        await until(lambda: toys.passes > passes)
+        assert running.says("Ready", "True")
 
 
 @pytest.mark.parametrize("edges", [True, False], ids=["ordered", "unordered"])

@@ -79,17 +79,11 @@ REAL = (
 """Real clusters in their processes; ours beside them are two for each."""
 
 
-REFUSES_ONE = "a fault that is not found yet: one caller of some four hundred is told that no endpoint is ready"
-"""When the real kube-apiserver of the control cluster is killed and comes back; the embedded one costs nothing."""
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "unit" in metafunc.fixturenames:
         real = metafunc.config.getoption("kubernetes") is not None
         one_region = [unit for unit in (REAL if real else EMBEDDED) if "us-east" not in unit]
-        known = pytest.mark.xfail(reason=REFUSES_ONE)
-        marked = (pytest.param(unit, marks=known) if unit == "control/kube-apiserver" else unit for unit in one_region)
-        metafunc.parametrize("unit", [*EVERYWHERE, *marked])
+        metafunc.parametrize("unit", [*EVERYWHERE, *one_region])
 
 
 def test_a_killed_process_of_the_control_plane_costs_no_request(two_regions: Fleet, unit: str) -> None:

@@ -152,7 +152,7 @@ def _waiting_for_classes(
     names = ", ".join(missing)
     pools = ", ".join(pool.name for pool in cluster.spec.node_pools if pool.class_name in missing)
     message = f"InferenceClass {names} does not exist; create it, or change className of pool {pools}"
-    if any(isinstance(classes[name], Pending) for name in missing):
+    if any(isinstance(classes[name], Pending | Unavailable) for name in missing):
         message = f"InferenceClass {names} has not been read yet"
     condition = false(ConditionType.CLUSTER_READY, Reason.WAITING_FOR_CLASSES, message)
     return Composition.hold(

@@ -23,7 +23,7 @@ from modelplane.api.model_replica import (
     Reason,
     parse,
 )
-from modelplane.compose.conditions import AVAILABLE, READY, carries, false, lost, true
+from modelplane.compose.conditions import AVAILABLE, READY, carries, false, lost, true, unknown
 from modelplane.compose.contract import (
     Absent,
     After,
@@ -179,17 +179,19 @@ def _picker_config(mode: ServingMode, engines: list[Object]) -> str:
 
 
 def _waiting_for_cluster(ground: Ground, answer: Answer) -> Composition:
-    message = f"InferenceCluster {ground.cluster} has not been read yet"
     if isinstance(answer, Absent):
-        message = (
-            f"InferenceCluster {ground.cluster} does not exist; register it again, or let the deployment move away"
-        )
+        said, message = false, "does not exist; register it again, or let the deployment move away"
+    else:
+        said, message = unknown, "has not been read yet"  # so nobody can say that the replica does not serve
+        if isinstance(answer, Unavailable):
+            message = f"{message}: {answer.message}"
+    message = f"InferenceCluster {ground.cluster} {message}"
     return Composition.hold(
         (
-            false(ConditionType.MODEL_ACCEPTED, Reason.WAITING_FOR_CLUSTER, message),
-            false(ConditionType.MODEL_READY, Reason.WAITING_FOR_MODEL, message),
+            said(ConditionType.MODEL_ACCEPTED, Reason.WAITING_FOR_CLUSTER, message),
+            said(ConditionType.MODEL_READY, Reason.WAITING_FOR_MODEL, message),
         ),
-        ready=false(READY, Reason.WAITING_FOR_CLUSTER, message),
+        ready=said(READY, Reason.WAITING_FOR_CLUSTER, message),
     )
 
 

@@ -281,6 +281,10 @@ class Caches:
         error, cluster = watch.informer.error, watch.slot.cluster
         if cluster is not None and (lost := self._lost.get(cluster)):
             return lost
+        if cluster is None and watch.informer.synced.is_set():
+            # The copy of our own cluster stands, whatever a later request met: one that has just been started refuses everybody
+            # until it has read its roles, and what it refuses to show has not gone.
+            return None
         if isinstance(error, NotFound):
             return Unavailable("KindMissing", watch.failed_since, str(error))
         if isinstance(error, Forbidden):

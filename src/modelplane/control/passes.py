@@ -30,7 +30,7 @@ from modelplane.control.status import Overlay, add_finalizer, drop_finalizer, ne
 from modelplane.control.told import Told, topic
 from modelplane.control.want import Want, digest, wants
 from modelplane.control.world import PassWorld, load, observe
-from modelplane.errors import ApiError, PermanentError, TemporaryError
+from modelplane.errors import ApiError, NotFound, PermanentError, TemporaryError
 from modelplane.kube import Client, Informer
 
 log = logging.getLogger(__name__)
@@ -174,14 +174,18 @@ class Passes:
         return place
 
     def _children_known(self, entries: Mapping[Ref, Entry]) -> bool:
-        """Whether the caches of all children have something to say, if only that their cluster is lost."""
+        """Whether the caches of all children have something to say, if only that their cluster is lost, or lacks the kind. Raises
+        what else keeps one from being read, since a child that nobody may look at has not gone."""
         for ref in entries:
             if self._caches.connecting(ref.target):
                 return False
             if self._caches.lost(ref.target) is None:
                 informer = self._watched(ref)
-                if not informer.synced.is_set() and informer.error is None:
-                    return False
+                if informer.synced.is_set() or isinstance(informer.error, NotFound):
+                    continue
+                if informer.error is not None:
+                    raise informer.error.with_traceback(None)
+                return False
         return True
 
     def _watched(self, ref: Ref) -> Informer:
