@@ -6,12 +6,12 @@ import asyncio
 import gc
 import signal
 import sys
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from modelplane import eventloop
 from modelplane.cli import extra
 from modelplane.cli.numbers import PORT
 from modelplane.cli.output import say
@@ -43,18 +43,9 @@ def command(
 
     options = Options(data_dir, host, port, crds, install_crds, token_file)
     try:
-        _runner()(_serve(options))
+        eventloop.run(_serve(options))
     except ModelplaneError as error:
         raise click.ClickException(str(error)) from error
-
-
-def _runner() -> Callable[[Coroutine[None, None, None]], None]:
-    """The faster event loop where there is one."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.run
-    return uvloop.run
 
 
 def _settle() -> None:

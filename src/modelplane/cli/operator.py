@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from modelplane import eventloop
 from modelplane.cli.numbers import LISTENER, PORT, SECONDS
 from modelplane.errors import ModelplaneError
 
@@ -112,7 +113,7 @@ def command(
             unreachable_bound=unreachable_bound,
             leader_elect=leader_elect,
         )
-        _loop(options)
+        eventloop.run(_run(options))
     except ModelplaneError as error:
         if log_format != "json":
             raise click.ClickException(str(error)) from error
@@ -123,16 +124,6 @@ def command(
             raise
         log.exception("the operator ends: this is a bug of the operator")
         raise SystemExit(1) from None
-
-
-def _loop(options: Options) -> None:
-    """On uvloop where it is installed: half of the work is TLS, and it does that in a third of the time."""
-    try:
-        import uvloop
-    except ImportError:
-        asyncio.run(_run(options))
-    else:
-        uvloop.run(_run(options))
 
 
 def _ports(values: tuple[str, ...]) -> tuple[int | None, dict[str, int]]:

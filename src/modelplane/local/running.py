@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from modelplane import eventloop
 from modelplane.kube import Client, Kubeconfig
 from modelplane.local.caches import Caches
 
@@ -19,14 +20,9 @@ Part: TypeAlias = Callable[[Client, Caches], Coroutine[Any, Any, None]]
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
-    """Run on uvloop where there is one."""
+    """Run as a process of the fleet, whose standard error is its log."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
-    try:
-        import uvloop
-    except ImportError:
-        asyncio.run(work)
-    else:
-        uvloop.run(work)
+    eventloop.run(work)
 
 
 async def until_signalled(work: Awaitable[None]) -> None:
