@@ -191,7 +191,7 @@ def measure(large: bool) -> int:
 
     small = clusters(100)
     request = deployments(1, 10)[0]
-    sizes = [(100, 1, 10, 2.0, 9), (1_000, 10, 100, 25.0, 5), (10_000, 100, 1_000, 1_500.0, 2)]
+    sizes = [(100, 1, 10, 2.0, 9), (1_000, 10, 100, 25.0, 5), (10_000, 100, 1_000, 1_500.0, 5)]
     for count, many, replicas, target, rounds in sizes if large else sizes[:2]:
         fleet, asked = clusters(count), deployments(many, replicas)
         name = f"{count:,} x {POOLS}, {many * replicas:,} replicas"

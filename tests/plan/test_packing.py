@@ -286,7 +286,7 @@ def leaving(found: Plan) -> set[str]:
 
 
 def test_free_room_is_never_less_than_none() -> None:
-    pool = PoolLedger(PoolCapacity(2, 1))
+    pool = PoolLedger.of(PoolCapacity(2, 1))
     pool.charge(Need("p", 3, ((GPU, 1),)))
     assert (pool.free(()), pool.growth(())) == (0, 0)
     pool.charge(Need("p", 3, ((GPU, 1),)))
@@ -306,6 +306,6 @@ def test_devices_that_come_free_are_counted_together_only_where_they_lie_togethe
     buckets: tuple[tuple[int, int], ...], claims: int, after: dict[int, int], reason: str
 ) -> None:
     free = tuple((((GPU, amount),), nodes) for amount, nodes in buckets)
-    ledger = PoolLedger(PoolCapacity(2, 0, free, ((GPU, 8),)))
+    ledger = PoolLedger.of(PoolCapacity(2, 0, free, ((GPU, 8),)))
     ledger.give_back(Need("p", 1, ((GPU, claims),)))
     assert {dict(one).get(GPU, 0): nodes for one, nodes in (ledger.buckets or {}).items()} == after, reason

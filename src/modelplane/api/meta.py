@@ -21,7 +21,7 @@ VERSION: Final = "v1alpha1"
 SYSTEM_NAMESPACE: Final = "modelplane-system"
 
 
-class GVK(msgspec.Struct, frozen=True, order=True):
+class GVK(msgspec.Struct, frozen=True, order=True, gc=False, cache_hash=True):
     """Group, version, kind. The core group is the empty string."""
 
     group: str
@@ -135,7 +135,7 @@ class ObjectMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
         return Key(self.namespace, self.name)
 
 
-class Key(msgspec.Struct, frozen=True, order=True):
+class Key(msgspec.Struct, frozen=True, order=True, gc=False, cache_hash=True):
     """Namespace and name; the namespace of a cluster-scoped object is empty."""
 
     namespace: str

@@ -9,6 +9,7 @@ numbers: nodes that are there, and nodes by which it could grow. CPU and memory 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from functools import lru_cache
 from typing import Final, TypeAlias
 
@@ -51,26 +52,29 @@ class PoolCapacity(msgspec.Struct, frozen=True):
         return self.buckets is not None
 
 
-class PoolLedger:
+class PoolLedger(msgspec.Struct, eq=False, gc=False):
     """One pool's capacity less what is charged: mutable, copied for trials."""
 
-    __slots__ = ("buckets", "charged", "grow", "limit", "nodes", "source", "whole")
+    source: PoolCapacity
+    nodes: int
+    grow: int
+    limit: int
+    whole: Claims
+    buckets: dict[Claims, int] | None
+    charged: Claims | None = None
+    """What every pod that was charged so far has claimed, nothing where they differ; see `alike`."""
 
-    def __init__(self, capacity: PoolCapacity) -> None:
-        self.source = capacity
-        self.nodes = capacity.nodes
-        self.grow = capacity.grow
-        self.limit = capacity.nodes + capacity.grow
-        self.whole = capacity.whole
-        self.buckets = None if capacity.buckets is None else dict(_histogram(capacity.buckets))
-        self.charged: Claims | None = None
-        """What every pod that was charged so far has claimed, nothing where they differ; see `alike`."""
+    @classmethod
+    def of(cls, capacity: PoolCapacity) -> PoolLedger:
+        """With nothing charged."""
+        buckets = None if capacity.buckets is None else dict(_histogram(capacity.buckets))
+        nodes, grow = capacity.nodes, capacity.grow
+        return cls(capacity, nodes, grow, nodes + grow, capacity.whole, buckets)
 
     def copy(self) -> PoolLedger:
-        twin = object.__new__(PoolLedger)
-        twin.source, twin.limit, twin.whole = self.source, self.limit, self.whole
-        twin.nodes, twin.grow, twin.charged = self.nodes, self.grow, self.charged
-        twin.buckets = None if self.buckets is None else dict(self.buckets)
+        twin = copy(self)
+        if twin.buckets is not None:
+            twin.buckets = dict(twin.buckets)
         return twin
 
     def state(self) -> tuple[object, ...]:
@@ -255,17 +259,14 @@ def _pack(pods: Sequence[Claims], pool: PoolLedger, tries: int) -> PoolLedger | 
     return place(0, pool)
 
 
-class Ledger:
-    """The pools of one cluster."""
+class Ledger(msgspec.Struct, eq=False, gc=False):
+    """The pools of one cluster, by name."""
 
-    __slots__ = ("pools",)
-
-    def __init__(self, pools: Mapping[str, PoolLedger]) -> None:
-        self.pools = dict(pools)
+    pools: dict[str, PoolLedger]
 
     @classmethod
     def of(cls, capacities: Mapping[str, PoolCapacity]) -> Ledger:
-        return cls({name: PoolLedger(capacity) for name, capacity in capacities.items()})
+        return cls({name: PoolLedger.of(capacity) for name, capacity in capacities.items()})
 
     def copy(self) -> Ledger:
         return Ledger({name: pool.copy() for name, pool in self.pools.items()})

@@ -7,7 +7,8 @@ asked, so a change of one cluster costs the work of one cluster.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator
+from itertools import islice
 from typing import Final
 
 from modelplane.plan.capacity import Ledger
@@ -29,11 +30,16 @@ class Facts:
         self._seen = 0
         self._names: list[str] = []
         self._open: list[str] = []
+        """Clusters that are candidates whatever their pools, in order of name."""
         self._closed: dict[str, Verdict] = {}
         self._foreign = 0
         """Clusters that the selectors do not match."""
         self._options: dict[int, list[list[Option]]] = {}
         self._full: dict[str, int] = {}
+        """Clusters where nothing fitted when it was last tried, with the revision of their room (`Memo.room`) at the time."""
+        self._first = 0
+        """Among the open ones, how many at the beginning are full, as long as no cluster gets more room."""
+        self._rooms = -1
         self._verdicts: dict[str, tuple[int, Verdict]] = {}
         self._refusals: Refusals = {}
         self._told: list[Verdict] = []
@@ -91,11 +97,6 @@ class Facts:
     # --- asking ---------------------------------------------------------------------------------------------------
 
     @property
-    def open(self) -> Sequence[str]:
-        """Clusters that are candidates whatever their pools, in order of name."""
-        return self._open
-
-    @property
     def matching(self) -> int:
         """Clusters that the selectors match."""
         return len(self._names) - self._foreign
@@ -111,16 +112,27 @@ class Facts:
             known = self._options[id(shape)] = self.matcher.options(shape)
         return known
 
-    @property
-    def full(self) -> Mapping[str, int]:
-        """Clusters where nothing fitted when it was last tried, with the revision of their room (`Memo.room`) at the time."""
-        return self._full
+    def roomy(self, memo: Memo, but: Collection[str] = ()) -> Iterator[str]:
+        """The open clusters in order of name, without those that were full when they were last tried and got no room since; ``but``
+        are not left out."""
+        names, full, room = self._open, self._full, memo.room
+        if self._rooms != memo.rooms:
+            self._first, self._rooms = 0, memo.rooms
+        at = self._first
+        while at < len(names) and full.get(names[at]) == room[names[at]]:
+            at += 1
+        self._first = at
+        for name in islice(names, 0 if but else at, None):
+            tried = full.get(name)
+            if tried is None or tried != room[name] or name in but:
+                yield name
 
     def fit(self, fleet: Fleet, name: str, ledger: Ledger) -> Fit | None:
         """Pools for every engine. ``ledger`` is the fleet's own, or one that a plan has charged further."""
-        found = fit(self.options(fleet.memo, name), ledger)
-        if found is None and ledger is fleet.memo.ledgers.get(name):
-            self._full[name] = fleet.memo.room[name]
+        memo = fleet.memo
+        found = fit(self._options.get(id(memo.shapes[name])) or self.options(memo, name), ledger)
+        if found is None and ledger is memo.ledgers.get(name):
+            self._full[name] = memo.room[name]
         return found
 
     def verdicts(self, fleet: Fleet, charged: dict[str, Ledger]) -> tuple[Verdict, ...]:

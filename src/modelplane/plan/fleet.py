@@ -199,16 +199,17 @@ LOG: Final = 1_000
 class Memo:
     """What was worked out about clusters. Nothing in here is told of changes: it carries the revision that it holds for.
 
-    ``room`` of a cluster moves on when there may be more room than before, ``state`` on any change; ``log`` names the clusters that
-    were put or dropped, so that a reader can catch up.
+    ``room`` of a cluster moves on when there may be more room than before, and ``rooms`` with it; ``state`` on any change; ``log``
+    names the clusters that were put or dropped, so that a reader can catch up.
     """
 
-    __slots__ = ("dropped", "facts", "ledgers", "log", "room", "shapes", "state")
+    __slots__ = ("dropped", "facts", "ledgers", "log", "room", "rooms", "shapes", "state")
 
     def __init__(self) -> None:
         self.ledgers: dict[str, Ledger] = {}
         self.shapes: dict[str, Shape] = {}
         self.room: dict[str, int] = {}
+        self.rooms = 0
         self.state: dict[str, int] = {}
         self.log: list[str] = []
         self.dropped = 0
@@ -221,6 +222,7 @@ class Memo:
         self.state[name] = self.state.get(name, 0) + 1
         if roomier:
             self.room[name] = self.room.get(name, 0) + 1
+            self.rooms += 1
 
     def logged(self, name: str) -> None:
         """A cluster was put or dropped."""
@@ -263,12 +265,12 @@ class Picture:
 
     def show(self, replica: Replica) -> None:
         """A replica exists, whatever was assumed under its key."""
-        if replica.key in self._by_key:
-            self.hide(replica.key)
-        self._by_key[replica.key] = replica
-        self._by_cluster.setdefault(replica.cluster, {})[replica.key] = replica
-        home = Key(replica.key.namespace, replica.deployment)
-        self._by_deployment.setdefault(home, {})[replica.key] = replica
+        key, cluster = replica.key, replica.cluster
+        if key in self._by_key:
+            self.hide(key)
+        self._by_key[key] = replica
+        _add(self._by_cluster, cluster, key, replica)
+        _add(self._by_deployment, Key(key.namespace, replica.deployment), key, replica)
         self._charge(replica, 1)
 
     def promise(self, replica: Replica) -> None:
@@ -327,6 +329,14 @@ class Picture:
 
 
 K = TypeVar("K")
+
+
+def _add(index: dict[K, dict[Key, Replica]], home: K, key: Key, replica: Replica) -> None:
+    members = index.get(home)
+    if members is None:
+        index[home] = {key: replica}
+    else:
+        members[key] = replica
 
 
 def _discard(index: dict[K, dict[Key, Replica]], home: K, key: Key) -> None:

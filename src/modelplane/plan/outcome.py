@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -84,6 +85,11 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         )
 
 
+def staying(placements: Sequence[Placement]) -> int:
+    """How many have their place for good."""
+    return len(placements) - [placement.state for placement in placements].count(State.LEAVING)
+
+
 class Removal(msgspec.Struct, frozen=True):
     """A replica that goes."""
 
@@ -117,7 +123,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def placed(self) -> int:
         """Replicas that have a place for good."""
-        return sum(1 for placement in self.placements if placement.state is not State.LEAVING)
+        return staying(self.placements)
 
     @property
     def missing(self) -> int:
@@ -126,7 +132,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def held(self) -> int:
         """Placed replicas that stay at an earlier size, since there is no room for the deployment's."""
-        return sum(1 for placement in self.placements if placement.state is State.HELD)
+        return [placement.state for placement in self.placements].count(State.HELD)
 
     @property
     def complete(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from operator import attrgetter
 
 import msgspec
 
@@ -18,7 +19,7 @@ from modelplane.plan.facts import Facts
 from modelplane.plan.fitting import Fit, take
 from modelplane.plan.fleet import Cluster, Fleet, Replica
 from modelplane.plan.names import TAKEN, replica_name
-from modelplane.plan.outcome import Departure, PlacedEngine, PlacedMember, Placement, Plan, Removal, State
+from modelplane.plan.outcome import Departure, PlacedEngine, PlacedMember, Placement, Plan, Removal, State, staying
 from modelplane.plan.request import PlacementRequest
 from modelplane.plan.retention import (
     Judged,
@@ -46,7 +47,7 @@ class _Planning:
         self.digest = request.constraints()
         self.ledgers: dict[str, Ledger] = {}
         """Of clusters that this plan has charged, or freed."""
-        self.engines: dict[tuple[int, ...], tuple[PlacedEngine, ...]] = {}
+        self.engines: dict[int | tuple[int, ...], tuple[PlacedEngine, ...]] = {}
         self.reasons: dict[tuple[str, int, int], str] = {}
         self.kept: list[Kept] = []
         self.leaving: list[Leaving] = []
@@ -149,7 +150,7 @@ class _Planning:
         """Take the fit's room from a ledger of this plan; pools of the fleet's own are copied first."""
         known = self.ledgers.get(cluster)
         if known is None:
-            known = self.ledgers[cluster] = Ledger(ledger.pools)
+            known = self.ledgers[cluster] = Ledger(dict(ledger.pools))
         pools = known.pools
         for option in found.options:
             pools[option.pool] = pools[option.pool].copy()
@@ -189,15 +190,12 @@ class _Planning:
         for name, count in counts.items():
             if name in self.fleet.clusters and facts.is_open(name):
                 levels.setdefault(count, []).append(name)
-        clusters, full, room = self.fleet.clusters, facts.full, self.fleet.memo.room
         fresh: list[str] = []
         missing = self.missing
-        for name in facts.open:
+        for name in facts.roomy(self.fleet.memo, held):
             if missing <= 0:
                 return
-            if name in counts or (name not in held and full.get(name) == room[name]):
-                continue
-            if self.settle(clusters[name]):
+            if name not in counts and self.settle(self.fleet.clusters[name]):
                 fresh.append(name)
                 missing -= 1
         levels.setdefault(1, []).extend(fresh)
@@ -209,15 +207,10 @@ class _Planning:
 
     def settle(self, cluster: Cluster) -> bool:
         """Place one replica on the cluster, in the slot of one that leaves it where there is such."""
-        beside = [one for one in self.leaving if one.replica.cluster == cluster.name] if self.leaving else []
-        # In an order that does not depend on why each leaves, which changes while the plan is carried out.
-        beside.sort(key=lambda one: one.replica.index)
-        if beside:
-            # What only became larger serves on: its room is no one else's before it is replaced.
-            others = [one for one in beside[1:] if one.reason is not Departure.OUTGROWN or not one.replica.ready]
-            return self.take_over(cluster, beside[0], beside[:1]) or (
-                bool(others) and self.take_over(cluster, beside[0], [beside[0], *others])
-            )
+        if self.leaving:
+            beside = [one for one in self.leaving if one.replica.cluster == cluster.name]
+            if beside:
+                return self.succeed(cluster, beside)
         ledger = self.ledger(cluster.name)
         found = self.facts.fit(self.fleet, cluster.name, ledger)
         if found is None:
@@ -225,6 +218,16 @@ class _Planning:
         self.charge(cluster.name, found, ledger)
         self.place(cluster, self.free_index(cluster.name), found, "")
         return True
+
+    def succeed(self, cluster: Cluster, beside: list[Leaving]) -> bool:
+        """Place in the slot of one of those that leave the cluster, with its room or with that of more of them."""
+        # In an order that does not depend on why each leaves, which changes while the plan is carried out.
+        beside.sort(key=lambda one: one.replica.index)
+        # What only became larger serves on: its room is no one else's before it is replaced.
+        others = [one for one in beside[1:] if one.reason is not Departure.OUTGROWN or not one.replica.ready]
+        return self.take_over(cluster, beside[0], beside[:1]) or (
+            bool(others) and self.take_over(cluster, beside[0], [beside[0], *others])
+        )
 
     def free_index(self, cluster: str) -> int:
         """The lowest that none has there; where replicas leave the cluster, their own slots are taken over instead."""
@@ -254,7 +257,8 @@ class _Planning:
 
     def placed(self, found: Fit) -> tuple[PlacedEngine, ...]:
         """The engines on their pools, made once for each choice of pools; options live as long as the facts."""
-        key = tuple(map(id, found.options))
+        options = found.options
+        key = id(options[0]) if len(options) == 1 else tuple(map(id, options))
         known = self.engines.get(key)
         if known is None:
             known = self.engines[key] = tuple(
@@ -266,7 +270,7 @@ class _Planning:
                         for member, matching in zip(engine.members, option.matchings, strict=True)
                     ),
                 )
-                for engine, option in zip(self.request.engines, found.options, strict=True)
+                for engine, option in zip(self.request.engines, options, strict=True)
             )
         return known
 
@@ -421,7 +425,7 @@ class _Planning:
             key=self.request.key,
             uid=self.request.uid,
             wanted=self.request.replicas,
-            placements=tuple(sorted(self.placements, key=lambda one: (one.cluster, one.index))),
+            placements=tuple(sorted(self.placements, key=attrgetter("cluster", "index"))),
             removed=tuple(sorted(self.removed, key=lambda one: (one.cluster, one.index, one.name))),
             candidates=self.facts.matching,
             crowded=len(crowded),
@@ -467,7 +471,7 @@ class _Planning:
 
     @property
     def missing_for_good(self) -> int:
-        return self.request.replicas - sum(1 for one in self.placements if one.state is not State.LEAVING)
+        return self.request.replicas - staying(self.placements)
 
     def freed(self) -> dict[str, Ledger]:
         """The ledgers of this plan, those of clusters that it takes replicas from included."""

@@ -276,7 +276,7 @@ def _at_most(nodes: int, grow: int, observed: bool, whole: Claims, needs: tuple[
     """Whether these pods are too many for a pool with nothing on its nodes, and how many it would take. Pools of a fleet are alike,
     and each refusal asks."""
     buckets = ((whole, max(0, nodes)),) if observed else None
-    empty = PoolLedger(PoolCapacity(max(0, nodes), max(0, grow), buckets, whole))
+    empty = PoolLedger.of(PoolCapacity(max(0, nodes), max(0, grow), buckets, whole))
     return not empty.fits(needs), empty.how_many(needs)
 
 

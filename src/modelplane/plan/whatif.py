@@ -293,7 +293,7 @@ def _given(seat: Placement, replica: Replica) -> tuple[ReplicaEngine, ...]:
 
 def _freed(capacity: PoolCapacity, need: Need) -> PoolCapacity:
     """An observed pool once the devices of these pods are free again."""
-    ledger = PoolLedger(capacity)
+    ledger = PoolLedger.of(capacity)
     ledger.give_back(need)
     return msgspec.structs.replace(capacity, buckets=tuple(sorted((ledger.buckets or {}).items())))
 
