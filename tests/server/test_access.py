@@ -141,6 +141,25 @@ def test_a_role_that_is_taken_away_stops_counting_at_once(api: Api, dora: Api, n
     assert dora.call("GET", path).code == 403
 
 
+@pytest.mark.parametrize("kind", ["Role", "ClusterRole"])
+def test_a_binding_counts_at_once_and_no_longer_than_it_is_there(
+    api: Api, dora: Api, namespace: str, kind: str
+) -> None:
+    """Also for one who has asked before: what was granted then is remembered."""
+    maps, group = f"/api/v1/namespaces/{namespace}/configmaps", "rbac.authorization.k8s.io"
+    home = f"{RBAC}/namespaces/{namespace}" if kind == "Role" else RBAC
+    common = {"apiVersion": f"{group}/v1", "metadata": {"name": f"{namespace}-maps"}}
+    api.create(f"{home}/{kind.lower()}s", {**common, "kind": kind, "rules": [READ_MAPS]})
+    binding = {**common, "kind": f"{kind}Binding", "subjects": [{"apiGroup": group, "kind": "User", "name": "dora"}]}
+    binding["roleRef"] = {"apiGroup": group, "kind": kind, "name": f"{namespace}-maps"}
+    for _ in range(2):
+        assert dora.call("GET", maps).code == 403
+        api.create(f"{home}/{kind.lower()}bindings", binding)
+        assert dora.call("GET", maps).code == 200
+        api.call("DELETE", f"{home}/{kind.lower()}bindings/{namespace}-maps")
+    assert dora.call("GET", maps).code == 403
+
+
 ROLES = f"{RBAC}/namespaces/{{}}/roles"
 
 

@@ -1,8 +1,9 @@
 """HTTP/1.1 in and out: one connection of a client, and all of them together.
 
-Written for one purpose, so that a request costs little: llhttp reads, a task answers, and head and body leave in one
-write. Requests of a connection are answered one after the other; what a client sends ahead waits. A body is read whole
-before it is looked at, and kept only as far as any object may be long.
+Written for one purpose, so that a request costs little: llhttp reads, the connection's task answers, and head and body leave
+in one write. A client sends the same header fields again and again: what llhttp made of a block of them is remembered by its
+bytes. Requests of a connection are answered one after the other; what a client sends ahead waits. A body is read whole before
+it is looked at, and kept only as far as any object may be long.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from email.utils import formatdate
 from functools import lru_cache
 from pathlib import Path
 from socket import socket
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 import httptools
 
@@ -36,6 +37,13 @@ READ: Final = 1 << 16
 """So much is read at a time; a read of its own for each request would cost memory that comes and goes."""
 LONG: Final = 1 << 16
 """From here on a copy of a body costs more than a write of its own."""
+USUAL: Final = 1 << 13
+"""A request up to this size is looked for among what is known."""
+HEADS: Final = 512
+"""So many blocks of header fields are remembered."""
+_LINE: Final = re.compile(rb"(DELETE|GET|HEAD|PATCH|POST|PUT) (/[!\"$-~]*) HTTP/1\.1")
+_SPECIAL: Final = frozenset({"expect", "transfer-encoding", "upgrade"})
+"""Fields that say how to read on: a block with one of them is not remembered."""
 _PHRASES: Final = {status.value: status.phrase for status in http.HTTPStatus}
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _AUDIT: Final = new_uid()[:-12]
@@ -58,6 +66,29 @@ class _Exchange:
         self.body: list[bytes] = []
         self.size = 0
 
+    @classmethod
+    def known(cls, line: re.Match[bytes], head: _Head, body: bytes) -> _Exchange:
+        """A request whose header fields were read before."""
+        made = cls()
+        made.method, made.url = line[1].decode("latin-1"), line[2]
+        made.version, made.headers = "1.1", head.headers
+        if body:
+            made.body.append(body)
+            made.size = len(body)
+        return made
+
+    def ordinary(self, size: int) -> bool:
+        """Whether nothing but its line and its body of this size tells this request from others with the same header fields."""
+        return self.keep_alive and self.size == size and _SPECIAL.isdisjoint([name for name, _ in self.headers])
+
+
+class _Head(NamedTuple):
+    """What a block of header fields says."""
+
+    headers: list[tuple[str, str]]
+    size: int
+    """Bytes of the body."""
+
 
 class Connection(asyncio.BufferedProtocol):
     """Reads requests of one client, and writes the answers of the application."""
@@ -71,6 +102,13 @@ class Connection(asyncio.BufferedProtocol):
         self._reading = _Exchange()
         self._waiting: deque[_Exchange] = deque()
         self._task: asyncio.Task[None] | None = None
+        """Answers one request after the other; made for the first one."""
+        self._more: asyncio.Future[None] | None = None
+        """What the task waits for between requests."""
+        self._answered: _Exchange | None = None
+        """The request that it works on."""
+        self._between = True
+        """Whether the parser is at the end of a request."""
         self._streaming = False
         self._closing = False
         self._paused = False
@@ -80,7 +118,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def idle(self) -> bool:
-        return self._task is None
+        return self._answered is None
 
     def close(self) -> None:
         """Close now, or after the answer that is on its way."""
@@ -102,15 +140,28 @@ class Connection(asyncio.BufferedProtocol):
         self._closing = True
         self._waiting.clear()
         self.resume_writing()
-        if self._task is not None and self._streaming:
+        if self._task is not None and (self._streaming or self.idle):
             self._task.cancel()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._every.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
+        block = b""
+        if self._between and nbytes <= USUAL:
+            data = bytes(self._every.buffer[:nbytes])
+            start, end = data.find(b"\r\n"), data.find(b"\r\n\r\n")
+            block = data[start : end + 4] if end > 0 else b""
+            head = self._every.heads.get(block)
+            if head is not None and nbytes == end + 4 + head.size:
+                line = _LINE.fullmatch(data, 0, start)
+                if line is not None:
+                    self._complete(_Exchange.known(line, head, data[end + 4 :]))
+                    return
         try:
             self._parser.feed_data(self._every.buffer[:nbytes])
+            if block and self._between and self._reading.ordinary(nbytes - end - 4):
+                self._every.remember(block, self._reading)
         except httptools.HttpParserUpgrade:
             self._closing = True  # an answer that refuses, and then the end: nothing here speaks another protocol
         except httptools.HttpParserError:
@@ -130,6 +181,7 @@ class Connection(asyncio.BufferedProtocol):
     # What the parser tells.
 
     def on_message_begin(self) -> None:
+        self._between = False
         self._reading = _Exchange()
 
     def on_url(self, url: bytes) -> None:
@@ -153,52 +205,67 @@ class Connection(asyncio.BufferedProtocol):
             exchange.body.append(body)
 
     def on_message_complete(self) -> None:
-        if self._task is None:
-            self._start(self._reading)
-        else:
-            self._waiting.append(self._reading)
+        self._between = True
+        self._complete(self._reading)
+
+    def _complete(self, exchange: _Exchange) -> None:
+        """A request was read whole."""
+        if not self.idle:
+            self._waiting.append(exchange)
             self._paused = True
             self._transport.pause_reading()
+            return
+        self._answered = exchange
+        if self._task is None:
+            self._task = self._loop.create_task(self._serve())
+        elif self._more is not None and not self._more.done():
+            self._more.set_result(None)
 
     # Answering.
 
-    def _start(self, exchange: _Exchange) -> None:
-        self._task = self._loop.create_task(self._answer(exchange))
+    async def _serve(self) -> None:
+        """Answer what was read, until the connection ends."""
+        while True:
+            while self._answered is not None:
+                try:
+                    await self._answer(self._answered)
+                except Exception:  # whatever it is, the client gets no wrong answer
+                    LOG.exception("%s could not be answered", self._answered.method)
+                    self._closing = True
+                finally:
+                    self._done()
+            if self._closing:
+                self._transport.close()
+                return
+            self._more = self._loop.create_future()
+            await self._more
 
     async def _answer(self, exchange: _Exchange) -> None:
-        try:
-            url = exchange.url.decode("latin-1")
-            body = exchange.body[0] if len(exchange.body) == 1 else b"".join(exchange.body)
-            found, warnings = await self._application.answer(exchange.method, url, exchange.headers, body)
-            keep_alive = exchange.keep_alive and not self._closing
-            extra = "".join([f'warning: 299 - "{_quotable(text)}"\r\n' for text in warnings]) if warnings else ""
-            if not keep_alive:
-                extra += "connection: close\r\n"
-            if isinstance(found, Stream):
-                await self._stream(found, exchange, extra)
+        url = exchange.url.decode("latin-1")
+        body = exchange.body[0] if len(exchange.body) == 1 else b"".join(exchange.body)
+        found, warnings = await self._application.answer(exchange.method, url, exchange.headers, body)
+        keep_alive = exchange.keep_alive and not self._closing
+        extra = "".join([f'warning: 299 - "{_quotable(text)}"\r\n' for text in warnings]) if warnings else ""
+        if not keep_alive:
+            extra += "connection: close\r\n"
+        if isinstance(found, Stream):
+            await self._stream(found, exchange, extra)
+        else:
+            head, body = _whole(found, extra), found.body if exchange.method != "HEAD" else b""
+            if len(body) < LONG:
+                self.write(head + body)
             else:
-                head, body = _whole(found, extra), found.body if exchange.method != "HEAD" else b""
-                if len(body) < LONG:
-                    self.write(head + body)
-                else:
-                    self.write(head)
-                    self.write(body)
-                if self._writable is not None:
-                    await self._writable
-            if not keep_alive:
-                self._closing = True
-        finally:
-            self._done()
+                self.write(head)
+                self.write(body)
+            if self._writable is not None:
+                await self._writable
+        if not keep_alive:
+            self._closing = True
 
     def _done(self) -> None:
-        self._task = None
         self.used = self._loop.time()
-        if self._waiting:
-            self._start(self._waiting.popleft())
-        elif self._closing:
-            self._transport.close()
-            return
-        if self._paused and not self._waiting:
+        self._answered = self._waiting.popleft() if self._waiting else None
+        if self._paused and not self._waiting and not self._closing:
             self._paused = False
             self._transport.resume_reading()
 
@@ -261,10 +328,18 @@ class Connections:
         self._application = application
         self.buffer = memoryview(bytearray(READ))
         """What was just read, whoever sent it: a connection parses it before the next one reads."""
+        self.heads: dict[bytes, _Head] = {}
+        """By the bytes of a block, from the end of the request line to that of the empty one."""
         self._open: set[Connection] = set()
         self._none_open = asyncio.Event()
         self._server: asyncio.Server | None = None
         self._watching: asyncio.Task[None] | None = None
+
+    def remember(self, block: bytes, read: _Exchange) -> None:
+        """What llhttp made of a block."""
+        if len(self.heads) >= HEADS:
+            self.heads.clear()
+        self.heads[block] = _Head(read.headers, read.size)
 
     def opened(self, connection: Connection) -> None:
         self._open.add(connection)
