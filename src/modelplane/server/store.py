@@ -33,7 +33,7 @@ BATCH: Final = 256
 LOG_EVENTS: Final = 4096
 LOG_BYTES: Final = 8 << 20
 SUBSCRIPTION_BACKLOG: Final = 10_000
-TOLD_AT_ONCE: Final = 50
+TOLD_AT_ONCE: Final = 25
 FORGET: Final = 256
 """How many superseded changes leave the disk at a time."""
 SCHEMA: Final = """
