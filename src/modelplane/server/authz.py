@@ -107,8 +107,26 @@ class Authorizer:
         self._store = store
         self._known: dict[tuple[str, tuple[str, ...], str], list[Grant]] = {}
         """Grants by name and groups of a user, and namespace."""
+        self._permitted: set[tuple[str, tuple[str, ...], Target]] = set()
+        """What was allowed, by name and groups of a user."""
         for resource in ("clusterrolebindings", "clusterroles", "rolebindings", "roles"):
-            store.listen(f"{resource}.{GROUP}", lambda event: self._known.clear())
+            store.listen(f"{resource}.{GROUP}", self._changed)
+
+    def permits(self, user: User, target: Target) -> bool:
+        """Whether a user may do what a request is about. It is remembered, since most do the same again."""
+        asked = user.name, user.groups, target
+        if asked in self._permitted:
+            return True
+        if not self.allowed(Attributes.of(user, target))[0]:
+            return False
+        if len(self._permitted) >= KEPT:
+            self._permitted.clear()
+        self._permitted.add(asked)
+        return True
+
+    def _changed(self, event: object) -> None:
+        self._known.clear()
+        self._permitted.clear()
 
     def allowed(self, ask: Attributes) -> tuple[bool, str]:
         """Whether, and why: the binding that allows it. Nothing is ever denied, only not allowed."""

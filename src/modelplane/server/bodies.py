@@ -78,6 +78,8 @@ def expect(obj: Object, gvk: GVK, *, custom: bool, body: bytes = b"") -> Object:
             f"the object provided is unrecognized (must be of type {gvk.kind}): couldn't get version/kind: "
             "apiVersion and kind must be strings"
         )
+    if kind == gvk.kind and api_version == gvk.api_version:
+        return obj
     given = GVK.parse(api_version, kind)
     if api_version != gvk.api_version:
         if custom or (kind == gvk.kind and definition_name(given) in names()):
@@ -89,13 +91,11 @@ def expect(obj: Object, gvk: GVK, *, custom: bool, body: bytes = b"") -> Object:
             f'{kind} in version "{given.version}" cannot be handled as a {gvk.kind}: no kind "{kind}" is registered '
             f'for version "{api_version}" in scheme "pkg/runtime/scheme.go:111"'
         )
-    if kind != gvk.kind:
-        if custom:
-            why = f'Invalid value: "{kind}": must be {gvk.kind}'
-            name = str((obj.get("metadata") or {}).get("name") or "")
-            raise refusals.invalid_field(kind, gvk.group, name, "kind", why)
-        raise refusals.bad_request(_unknown_conversion(given, gvk))
-    return obj
+    if custom:
+        why = f'Invalid value: "{kind}": must be {gvk.kind}'
+        name = str((obj.get("metadata") or {}).get("name") or "")
+        raise refusals.invalid_field(kind, gvk.group, name, "kind", why)
+    raise refusals.bad_request(_unknown_conversion(given, gvk))
 
 
 def _unknown_conversion(given: GVK, gvk: GVK) -> str:

@@ -83,6 +83,8 @@ class Call:
     namespace: str
     name: str
     subresource: str = ""
+    sound: bool = False
+    """Whether the schema had nothing against the body as it was sent."""
 
     @property
     def key(self) -> Key:

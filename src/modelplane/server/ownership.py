@@ -19,6 +19,8 @@ def manager_of(call: Call) -> str:
 def check_manager(call: Call) -> None:
     """Raises a 422 for a parameter that is no name of a manager."""
     asked = call.request.query.get("fieldManager")
+    if not asked:
+        return
     kind = {"POST": "CreateOptions", "PUT": "UpdateOptions"}.get(call.request.method, "PatchOptions")
     if len(asked.encode()) > LONGEST:
         body, reason = f"Too long: may not be more than {LONGEST} bytes", "FieldValueTooLong"

@@ -38,7 +38,7 @@ class User:
 ANONYMOUS: Final = User("system:anonymous", ("system:unauthenticated",))
 
 
-class Target(msgspec.Struct, frozen=True):
+class Target(msgspec.Struct, frozen=True, cache_hash=True):
     """The place in the API that a path names. ``resource`` is empty for everything that is not a resource path."""
 
     path: str

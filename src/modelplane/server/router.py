@@ -41,10 +41,8 @@ class Router:
     async def answer(self, request: Request) -> Answer | Stream:
         """Raises Refusal for everything that goes wrong on purpose."""
         target = request.target
-        ask = authz.Attributes.of(request.user, target)
-        allowed, _ = self._backend.authorizer.allowed(ask)
-        if not allowed:
-            raise authz.refusal(ask)
+        if not self._backend.authorizer.permits(request.user, target):
+            raise authz.refusal(authz.Attributes.of(request.user, target))
         if not target.resource:
             return await self._path(request)
         type_ = self._backend.registry.find(target.group, target.version, target.resource)

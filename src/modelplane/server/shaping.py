@@ -80,6 +80,7 @@ def known_fields(call: Call, obj: Object, duplicates: Sequence[str] = (), *, pat
         obj = without_nulls(schema.root, obj)
     elif isinstance(obj.get("metadata"), dict):
         obj = {**obj, "metadata": without_nulls(schema.metadata, obj["metadata"])}
+    call.sound = sound and not patched
     kept, unknown = (obj, []) if sound else schema.prune(obj)
     if (unknown or duplicates) and validation == "Strict":
         raise undecodable(call, obj, strict_error(unknown, duplicates), patched)
@@ -129,11 +130,13 @@ def arranged_metadata(metadata: Object) -> Object:
 
 def check(call: Call, new: Object, old: Object | None) -> None:
     """Every rule that holds for the object as a whole. Raises a 422 that lists everything that is wrong."""
-    errors = call.type.schema.validate(new, old)
+    schema, behaviour = call.type.schema, behaviour_of(storage(call.type))
+    known = old is None and call.sound and schema.as_written and behaviour.as_written
+    errors = schema.validate(new, old, known_sound=known)
     if call.type.custom and call.subresource == "status":
         errors = [_of_status(error) for error in errors]
     if call.subresource not in _FREE:
-        errors += behaviour_of(storage(call.type)).check(new, old)
+        errors += behaviour.check(new, old)
     if not errors:
         errors += call.backend.admission.judge(call.type.gvk, new, old)
     if not errors:

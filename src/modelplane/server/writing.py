@@ -115,7 +115,9 @@ def tidy(call: Call, metadata: Object) -> None:
     for name in ("labels", "annotations", "finalizers", "ownerReferences"):
         if name in metadata and not metadata[name]:
             del metadata[name]
-    owners = metadata.get("ownerReferences") or []
+    owners = metadata.get("ownerReferences")
+    if not owners:
+        return
     uids = [owner.get("uid") for owner in owners]
     twice = [uid for uid in dict.fromkeys(uids) if uids.count(uid) > 1]
     if twice:

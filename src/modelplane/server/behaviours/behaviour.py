@@ -33,6 +33,12 @@ class Behaviour:
     unenforced: str = ""
     """What a client hears about a kind that is stored and not acted upon."""
 
+    @property
+    def as_written(self) -> bool:
+        """Whether a new object is stored as a client wrote it, but for its metadata."""
+        own = type(self)
+        return own.normalize is Behaviour.normalize and own.prepare_create is Behaviour.prepare_create
+
     def normalize(self, obj: Object) -> None:
         """Bring what a client wrote into its stored shape; what this changes counts as the client's own."""
 

@@ -163,6 +163,6 @@ def _frozen(new: Object, old: Object | None, fields: Sequence[str]) -> list[Fiel
 
 
 def _too_big(data: Object | None) -> list[FieldError]:
-    if sum(len(value or "") for value in (data or {}).values()) <= DATA_LIMIT * 4 // 3:
+    if not data or sum([len(value or "") for value in data.values()]) <= DATA_LIMIT * 4 // 3:
         return []
     return [FieldError(path="data", type=ErrorType.TOO_LONG, message=f"may not be more than {DATA_LIMIT} bytes")]

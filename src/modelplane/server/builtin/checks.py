@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Final
 
 from modelplane.api.meta import Object
@@ -191,17 +192,24 @@ def _cron_job(obj: Object, old: Object | None) -> Errors:
 def _data(obj: Object, old: Object | None) -> Errors:
     for field in ("data", "binaryData"):
         for key in obj.get(field) or {}:
-            if key in (".", "..") or (key.startswith("..") and _DATA_KEY.fullmatch(key)):
-                words = f"must not be '{key}'" if key in (".", "..") else "must not start with '..'"
+            if words := _wrong_key(key):
                 yield invalid(f"{field}[{key}]", key, words)
-            elif not _DATA_KEY.fullmatch(key):
-                message = (
-                    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
-                    "'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
-                )
-                yield invalid(f"{field}[{key}]", key, message)
-    for key in (obj.get("data") or {}).keys() & (obj.get("binaryData") or {}).keys():
-        yield invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
+    if obj.get("data") and obj.get("binaryData"):
+        for key in obj["data"].keys() & obj["binaryData"].keys():
+            yield invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
+
+
+@lru_cache(maxsize=1024)
+def _wrong_key(key: str) -> str:
+    """What is wrong with a key of a ConfigMap or Secret; there are few of them over all."""
+    if not _DATA_KEY.fullmatch(key):
+        return (
+            "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
+            "'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+        )
+    if key in (".", ".."):
+        return f"must not be '{key}'"
+    return "must not start with '..'" if key.startswith("..") else ""
 
 
 def _secret(obj: Object, old: Object | None) -> Errors:

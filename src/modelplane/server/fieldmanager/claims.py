@@ -94,11 +94,21 @@ def gained(node: Node, value: object) -> Object:
 
 def created(obj: Object, schema: Schema) -> Object:
     """What the create of an object sets. Go's structs of built-in kinds are there before anything is set."""
-    structs: Object = {"metadata": {}}
+    structs = _CUSTOM
     if schema.builtin:
-        structs |= {name: {} for name in ("spec", "status") if name in schema.node.properties}
-        structs |= _STRUCTS.get(str(obj.get("kind")), {})
+        has = schema.node.properties
+        structs = _structs(str(obj.get("kind")), "spec" in has, "status" in has)
     return _filled(schema.root, _managed(obj, schema), structs)
+
+
+_CUSTOM: Final[Mapping[str, object]] = {"metadata": {}}
+
+
+@lru_cache(maxsize=256)
+def _structs(kind: str, spec: bool, status: bool) -> Mapping[str, object]:
+    """What is there of an object of a built-in kind before anything is set."""
+    told: Object = {"spec": {}} if spec else {}
+    return {**_CUSTOM, **told, **({"status": {}} if status else {}), **_STRUCTS.get(kind, {})}
 
 
 def applied(obj: Object, schema: Schema) -> Object:

@@ -91,10 +91,16 @@ class Schema:
             return type_mismatch(self.node, obj)
         return type_mismatch(self.metadata, obj.get("metadata"), "metadata", "ObjectMeta")
 
-    def validate(self, obj: Object, old: Object | None = None) -> list[FieldError]:
-        """Everything wrong with an object; on an update, ``old`` is the stored one. Expects it pruned and defaulted."""
+    @property
+    def as_written(self) -> bool:
+        """Whether `default` leaves every object as it is, and nothing but the tree judges its shape."""
+        return self.builtin and self._fill is None and self._scale is None and not self.node.has_default_below
+
+    def validate(self, obj: Object, old: Object | None = None, *, known_sound: bool = False) -> list[FieldError]:
+        """Everything wrong with an object; on an update, ``old`` is the stored one. Expects it pruned and defaulted.
+        ``known_sound`` says that it was found sound, and got nothing but metadata of the server's since."""
         errors = metadata(obj, old, self._name, core=self.builtin and self.node.name != "CustomResourceDefinition")
-        structural = self._structural(obj, old)
+        structural = [] if known_sound else self._structural(obj, old)
         errors += structural
         if self._rules is not None and self._rules.present:
             if any(error.type in _BLOCKING for error in structural):
