@@ -253,7 +253,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kubernetes", type=Path, required=True, help="Folder of etcd and kube-apiserver.")
     parser.add_argument("--load", type=Path, required=True, help="The built server_load.")
-    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1.0, help="Share of the full load.")
     parser.add_argument("--only", default="", choices=("", "embedded", "kubernetes"))
     given = parser.parse_args()
