@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeAlias
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -118,3 +119,23 @@ def test_inputs_that_are_missing_for_a_while_take_nothing_along(sights: list[Sig
     for kind in PARENTS:
         for parent in world.all(kind):
             assert world.condition(parent, "Ready")[0] == "True"
+
+
+@pytest.mark.parametrize(
+    ("refused", "parent", "status"),
+    [
+        pytest.param(MODEL_ENDPOINT, MODEL_SERVICE, "Unknown", id="a service may route as ever"),
+        pytest.param(INFERENCE_CLUSTER, MODEL_REPLICA, "Unknown", id="a replica may serve as ever"),
+        pytest.param(INFERENCE_CLUSTER, MODEL_DEPLOYMENT, "False", id="a deployment decides nothing"),
+        pytest.param(INFERENCE_CLASS, INFERENCE_CLUSTER, "False", id="a cluster does not know its pools"),
+    ],
+)
+def test_what_may_not_be_read_is_said_with_the_reason(refused: GVK, parent: GVK, status: str) -> None:
+    world = settled()
+    world.refused = {refused}
+    for one in world.all(parent):
+        world.reconcile(one)
+    for one in world.all(parent):
+        said, _, message = world.condition(one, "Ready")
+        assert said == status
+        assert message.endswith(f"not been read yet: {refused.kind} is forbidden")

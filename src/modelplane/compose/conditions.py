@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from modelplane.api.meta import Condition, Object, Status, condition_of
-from modelplane.compose.contract import Unavailable
+from modelplane.compose.contract import Answer, Unavailable
 
 READY: Final = "Ready"
 AVAILABLE: Final = "Available"
@@ -30,6 +30,12 @@ def lost(type_: str, answer: Unavailable, what: str) -> Condition:
     hint = f" {answer.message}" if answer.message else ""
     since = f" since {answer.since}" if answer.since else ""  # nobody knows since when a cluster is not registered
     return unknown(type_, answer.reason, f"{what} cannot be seen{since}.{hint}")
+
+
+def not_read(what: str, *answers: Answer) -> str:
+    """That something has not been read yet, with what keeps it from being read where that is known."""
+    why = next((answer.message for answer in answers if isinstance(answer, Unavailable) and answer.message), "")
+    return f"{what} not been read yet" + (f": {why}" if why else "")
 
 
 def status_of(obj: Mapping[str, Any], type_: str) -> Status:

@@ -22,7 +22,7 @@ from modelplane.api.inference_cluster import (
 )
 from modelplane.api.labels import CLUSTER
 from modelplane.api.meta import SYSTEM_NAMESPACE, Condition, Object, is_true
-from modelplane.compose.conditions import AVAILABLE, CREATING, READY, false, lost, true, unknown
+from modelplane.compose.conditions import AVAILABLE, CREATING, READY, false, lost, not_read, true, unknown
 from modelplane.compose.contract import (
     Absent,
     After,
@@ -153,7 +153,7 @@ def _waiting_for_classes(
     pools = ", ".join(pool.name for pool in cluster.spec.node_pools if pool.class_name in missing)
     message = f"InferenceClass {names} does not exist; create it, or change className of pool {pools}"
     if any(isinstance(classes[name], Pending | Unavailable) for name in missing):
-        message = f"InferenceClass {names} has not been read yet"
+        message = not_read(f"InferenceClass {names} has", *(classes[name] for name in missing))
     condition = false(ConditionType.CLUSTER_READY, Reason.WAITING_FOR_CLASSES, message)
     return Composition.hold(
         (condition,),

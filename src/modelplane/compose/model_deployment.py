@@ -20,7 +20,7 @@ from modelplane.api.model_deployment import (
     Reason,
     parse,
 )
-from modelplane.compose.conditions import AVAILABLE, READY, false, true
+from modelplane.compose.conditions import AVAILABLE, READY, false, not_read, true
 from modelplane.compose.contract import (
     Absent,
     After,
@@ -73,8 +73,10 @@ def reads(xr: Object, known: Mapping[Read, Answer]) -> frozenset[Read]:
 def compose(xr: Object, world: World) -> Composition:
     deployment = parse(xr)
     clusters = world.answer(_CLUSTERS)
-    if not isinstance(clusters, FoundAll) or not isinstance(world.answer(_REPLICAS), FoundAll):
-        return _held(deployment, Reason.SCHEDULING, "the fleet's clusters and replicas have not been read yet", [])
+    replicas = world.answer(_REPLICAS)
+    if not isinstance(clusters, FoundAll) or not isinstance(replicas, FoundAll):
+        message = not_read("the fleet's clusters and replicas have", clusters, replicas)
+        return _held(deployment, Reason.SCHEDULING, message, [])
     cache = next((world.answer(read) for read in _cache(deployment)), None)
     said = _cache_condition(deployment, cache)
     try:
@@ -124,7 +126,7 @@ def _cache_condition(deployment: ModelDeployment, answer: Answer | None) -> list
         return []
     type_, where = ConditionType.MODEL_CACHE_RESOLVED, f"ModelCache {deployment.metadata.namespace}/{ref.name}"
     if isinstance(answer, Pending | Unavailable):
-        message = f"{where} has not been read yet; new replicas wait for it"
+        message = f"{not_read(f'{where} has', answer)}; new replicas wait for it"
         return [false(type_, Reason.MODEL_CACHE_UNRESOLVED, message)]
     if isinstance(answer, Absent):
         message = f"{where} does not exist; create it or correct modelCacheRef, new replicas wait for it"

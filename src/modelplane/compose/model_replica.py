@@ -23,7 +23,7 @@ from modelplane.api.model_replica import (
     Reason,
     parse,
 )
-from modelplane.compose.conditions import AVAILABLE, READY, carries, false, lost, true, unknown
+from modelplane.compose.conditions import AVAILABLE, READY, carries, false, lost, not_read, true, unknown
 from modelplane.compose.contract import (
     Absent,
     After,
@@ -179,13 +179,11 @@ def _picker_config(mode: ServingMode, engines: list[Object]) -> str:
 
 
 def _waiting_for_cluster(ground: Ground, answer: Answer) -> Composition:
+    cluster = f"InferenceCluster {ground.cluster}"
     if isinstance(answer, Absent):
-        said, message = false, "does not exist; register it again, or let the deployment move away"
-    else:
-        said, message = unknown, "has not been read yet"  # so nobody can say that the replica does not serve
-        if isinstance(answer, Unavailable):
-            message = f"{message}: {answer.message}"
-    message = f"InferenceCluster {ground.cluster} {message}"
+        said, message = false, f"{cluster} does not exist; register it again, or let the deployment move away"
+    else:  # nobody can say that the replica does not serve
+        said, message = unknown, not_read(f"{cluster} has", answer)
     return Composition.hold(
         (
             said(ConditionType.MODEL_ACCEPTED, Reason.WAITING_FOR_CLUSTER, message),

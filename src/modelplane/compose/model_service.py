@@ -26,7 +26,7 @@ from modelplane.api.model_service import (
     Reason,
     parse,
 )
-from modelplane.compose.conditions import AVAILABLE, READY, false, true, unknown
+from modelplane.compose.conditions import AVAILABLE, READY, false, not_read, true, unknown
 from modelplane.compose.contract import (
     After,
     Answer,
@@ -78,9 +78,13 @@ def compose(xr: Object, world: World) -> Composition:
     service = parse(xr)
     answers = [world.answer(_endpoints(service, entry)) for entry in service.spec.endpoints]
     gateway = world.answer(_GATEWAY)
-    unread = next((a for a in (*answers, gateway) if isinstance(a, Pending | Unavailable)), None)
-    if unread is not None:
-        return _unread(unread)
+    if any(isinstance(answer, Pending | Unavailable) for answer in (*answers, gateway)):
+        # The route stays as it is: endpoints that cannot be seen have not gone.
+        message = not_read("the service's endpoints and front door have", *answers, gateway)
+        return Composition.hold(
+            (unknown(ConditionType.ROUTING_READY, Reason.CONFIGURING, message),),
+            ready=unknown(READY, Reason.CONFIGURING, message),
+        )
     matched = _match(service, answers)
     backends = _backend_refs(matched)
     address = _gateway_address(gateway)
@@ -94,17 +98,6 @@ def compose(xr: Object, world: World) -> Composition:
         if resolved.status == "True"
         else (Event(type="Warning", reason=resolved.reason, message=resolved.message),),
         ready=_ready(resolved, routing),
-    )
-
-
-def _unread(answer: Pending | Unavailable) -> Composition:
-    """The route stays as it is: endpoints that cannot be seen have not gone."""
-    message = "the service's endpoints and front door have not been read yet"
-    if isinstance(answer, Unavailable):
-        message = f"{message}: {answer.message}"
-    return Composition.hold(
-        (unknown(ConditionType.ROUTING_READY, Reason.CONFIGURING, message),),
-        ready=unknown(READY, Reason.CONFIGURING, message),
     )
 
 

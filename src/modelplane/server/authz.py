@@ -1,13 +1,13 @@
-"""Who may do what: RBAC over the stored roles and bindings, read at the moment of the request.
+"""Who may do what: RBAC over the stored roles and bindings.
 
-Members of ``system:masters`` pass. What a user is granted in a namespace is found once and kept until any role or binding
-changes, so a check costs a microsecond and a changed binding counts at once.
+Members of ``system:masters`` pass. A role is compiled once per revision, and what a user was allowed is remembered until any role
+or binding changes: a check costs a microsecond or less, and a changed binding counts at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -20,7 +20,7 @@ from modelplane.server.store import Entry, Key, Store
 GROUP: Final = "rbac.authorization.k8s.io"
 MASTERS: Final = "system:masters"
 KEPT: Final = 4096
-"""So many answers to who is granted what where are kept."""
+"""So much that was allowed is remembered."""
 T = TypeVar("T")
 
 
@@ -32,10 +32,6 @@ class Rule(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     resources: list[str] = []
     resource_names: list[str] = []
     non_resource_urls: list[str] = msgspec.field(default_factory=list, name="nonResourceURLs")
-
-
-Grant: TypeAlias = tuple[list[Rule], str]
-"""Rules of one binding, and the words that name it."""
 
 
 class _LabelSelector(msgspec.Struct, rename="camel"):
@@ -105,12 +101,10 @@ class Authorizer:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._known: dict[tuple[str, tuple[str, ...], str], list[Grant]] = {}
-        """Grants by name and groups of a user, and namespace."""
         self._permitted: set[tuple[str, tuple[str, ...], Target]] = set()
         """What was allowed, by name and groups of a user."""
         for resource in ("clusterrolebindings", "clusterroles", "rolebindings", "roles"):
-            store.listen(f"{resource}.{GROUP}", self._changed)
+            store.listen(f"{resource}.{GROUP}", lambda event: self._permitted.clear())
 
     def permits(self, user: User, target: Target) -> bool:
         """Whether a user may do what a request is about. It is remembered, since most do the same again."""
@@ -124,15 +118,11 @@ class Authorizer:
         self._permitted.add(asked)
         return True
 
-    def _changed(self, event: object) -> None:
-        self._known.clear()
-        self._permitted.clear()
-
     def allowed(self, ask: Attributes) -> tuple[bool, str]:
         """Whether, and why: the binding that allows it. Nothing is ever denied, only not allowed."""
         if MASTERS in ask.user.groups:
             return True, ""
-        for rules, why in self._granted(ask.user, ask.namespace):
+        for rules, why in self._grants(ask.user, ask.namespace):
             for rule in rules:
                 if covers(rule, ask):
                     return True, why
@@ -140,18 +130,9 @@ class Authorizer:
 
     def rules(self, user: User, namespace: str) -> list[Rule]:
         """Every rule that holds for a user in a namespace."""
-        return [rule for rules, _ in self._granted(user, namespace) for rule in rules]
+        return [rule for rules, _ in self._grants(user, namespace) for rule in rules]
 
-    def _granted(self, user: User, namespace: str) -> list[Grant]:
-        key = user.name, user.groups, namespace
-        found = self._known.get(key)
-        if found is None:
-            if len(self._known) >= KEPT:
-                self._known.clear()
-            found = self._known[key] = list(self._grants(user, namespace))
-        return found
-
-    def _grants(self, user: User, namespace: str) -> Iterator[Grant]:
+    def _grants(self, user: User, namespace: str) -> Iterator[tuple[list[Rule], str]]:
         for entry in self._store.scan(f"clusterrolebindings.{GROUP}"):
             binding = _binding(entry)
             if (subject := _matching(binding, user, "")) is not None:
