@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.kubernetes import library, namespace
-from tests.kubernetes.binaries import WITHOUT, folder
+from tests.kubernetes.binaries import WITHOUT, folder, helm
 from tests.kubernetes.pair import Pair, running_pair
 from tests.kubernetes.tally import close, counted
 
@@ -18,18 +18,33 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    binaries = folder()
-    if binaries is None:
+def binaries() -> Path:
+    """The programs of real Kubernetes; a test that asks for them is skipped where there are none."""
+    found = folder()
+    if found is None:
         pytest.skip(WITHOUT)
+    return found
+
+
+@pytest.fixture(scope="session")
+def helm_binary(binaries: Path) -> Path:
+    del binaries  # a Helm alone is not enough
+    found = helm()
+    if found is None:
+        pytest.skip(WITHOUT)
+    return found
+
+
+@pytest.fixture(scope="session")
+def pair(binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     with running_pair(binaries, tmp_path_factory.mktemp("pair")) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def judge() -> Path:
+def judge(binaries: Path) -> Path:
     """Kubernetes' own CEL library as a program."""
-    return library.judge()
+    return library.judge(binaries)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

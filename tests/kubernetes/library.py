@@ -14,18 +14,13 @@ from typing import Any, Final
 
 import pytest
 
-from tests.kubernetes.binaries import WITHOUT, folder
-
 MODULE: Final = Path(__file__).with_name("cel")
 MEMORY: Final = 8 * 1024**3
 """Bytes of address space: some texts make the library ask for whatever there is."""
 
 
-def judge() -> Path:
-    """The built program, in the cache beside the binaries of its version. Skips the test without them."""
-    binaries = folder()
-    if binaries is None:
-        pytest.skip(WITHOUT)
+def judge(binaries: Path) -> Path:
+    """The built program, in the cache beside the ``binaries`` of its version."""
     sources = b"".join((MODULE / name).read_bytes() for name in ("main.go", "rules.go", "go.mod", "go.sum"))
     built = binaries / f"selectors-{sha256(sources).hexdigest()[:12]}"
     if not built.exists():

@@ -13,11 +13,12 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 import yaml
@@ -70,6 +71,18 @@ def topics() -> dict[str, list[Case]]:
     return {path.stem: msgspec.convert(yaml.safe_load(path.read_text()), list[Case]) for path in files}
 
 
+class Listed(Protocol):
+    """What may differ, and has to: both read the same list."""
+
+    def allows(self, case: str, where: str) -> bool:
+        """Whether the sides may differ there."""
+        ...
+
+    def lacks(self, case: str, found: Collection[str]) -> Sequence[object]:
+        """What is listed for this case alone, and at none of the places found."""
+        ...
+
+
 @dataclass(frozen=True)
 class Played:
     """What came of one case: after which step what differed, or why it could not be played."""
@@ -101,8 +114,8 @@ class Side:
         return self.caches.of(kind).get(Key(namespace if kind.namespaced else "", name))
 
 
-async def play(ours: Path, real: Path, allowed: Callable[[str, str], bool]) -> dict[str, Played]:
-    """Every case on both, several at a time. ``allowed`` says of a case and a place whether they may differ there."""
+async def play(ours: Path, real: Path, listed: Listed) -> dict[str, Played]:
+    """Every case on both, several at a time."""
     async with Client(Kubeconfig.load(ours)) as one, Client(Kubeconfig.load(real)) as other:
         sides = [Side("ours", one, Caches(one)), Side("real", other, Caches(other))]
         running = []
@@ -119,7 +132,7 @@ async def play(ours: Path, real: Path, allowed: Callable[[str, str], bool]) -> d
                 for topic, cases in topics().items()
                 for case in cases
             }
-            results = await asyncio.gather(*(each.play(gate, name, allowed) for name, each in players.items()))
+            results = await asyncio.gather(*(each.play(gate, name, listed) for name, each in players.items()))
             return dict(zip(players, results, strict=True))
         finally:
             for task in tasks:
@@ -133,9 +146,17 @@ class _Player:
         self._ns = namespace
         self._case = case
 
-    async def play(self, gate: asyncio.Semaphore, name: str, allowed: Callable[[str, str], bool]) -> Played:
+    async def play(self, gate: asyncio.Semaphore, name: str, listed: Listed) -> Played:
         found: dict[str, tuple[Any, Any]] = {}
         compared = 0
+        last = max(number for number, step in enumerate(self._case.steps, 1) if step.until)
+
+        def settled(number: int, now: Collection[str]) -> bool:
+            """No difference is left to vanish and, at the end, none that is listed is still to come."""
+            return all(listed.allows(name, where) for where in now) and not (
+                number == last and listed.lacks(name, {*found, *now})
+            )
+
         async with gate:
             try:
                 for side in self._sides:
@@ -145,7 +166,7 @@ class _Player:
                     if step.until:
                         await asyncio.gather(*(self._reach(side, number, step.until) for side in self._sides))
                         compared += 1
-                        found |= await self._agree(number, lambda where: allowed(name, where))
+                        found |= await self._agree(number, partial(settled, number))
             except (ApiError, TimeoutError, AssertionError) as error:
                 return Played(compared, found, f"{type(error).__name__}: {error}")
         return Played(compared, found)
@@ -238,13 +259,13 @@ class _Player:
                     missing.append(f"{path} {where} is {have!r}, not {value!r}")
         return missing
 
-    async def _agree(self, number: int, allowed: Callable[[str], bool]) -> dict[str, tuple[Any, Any]]:
-        """What still differs when nothing else than what is allowed does, or when patience ends."""
+    async def _agree(self, number: int, settled: Callable[[Collection[str]], bool]) -> dict[str, tuple[Any, Any]]:
+        """What differs once that is settled, or when patience ends."""
         end = time.monotonic() + PATIENCE / 3
         while True:
             one, other = (picture(side.objects(self._ns)) for side in self._sides)
             found = {f"{number}:{where}": (a, b) for where, a, b in differences(one, other)}
-            if all(allowed(where) for where in found) or time.monotonic() > end:
+            if settled(found) or time.monotonic() > end:
                 return found
             await asyncio.wait(
                 [asyncio.ensure_future(self._change(side)) for side in self._sides], return_when="FIRST_COMPLETED"

@@ -15,8 +15,6 @@ import yaml
 
 import modelplane.api
 from modelplane.api.meta import Object
-from tests.kubernetes.binaries import WITHOUT, folder
-from tests.kubernetes.binaries import helm as helm_binary
 from tests.kubernetes.endpoint import Answer, Endpoint, until
 from tests.kubernetes.installed import CHART, ROOT, SYSTEM, helm, refused_by_helm
 from tests.kubernetes.plane import running_plane
@@ -73,10 +71,7 @@ class Cluster:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    binaries, binary = folder(), helm_binary()
-    if binaries is None or binary is None:
-        pytest.skip(WITHOUT)
+def cluster(binaries: Path, helm_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with running_plane(binaries, tmp_path_factory.mktemp("chart")) as plane:
         real = Endpoint(plane.kubeconfig, {})
         for file in FOREIGN:
@@ -84,7 +79,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
                 assert real.send("POST", CRDS, json.dumps(definition).encode(), JSON).status == 201
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}}
         assert real.send("POST", "/api/v1/namespaces", json.dumps(namespace).encode(), JSON).status == 201
-        yield Cluster(real, plane.kubeconfig, binary)
+        yield Cluster(real, plane.kubeconfig, helm_binary)
         real.close()
 
 

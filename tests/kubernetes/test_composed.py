@@ -32,7 +32,6 @@ from modelplane.control.want import Want
 from modelplane.plan.quantity import parse_quantity
 from tests.api.bases import BASES
 from tests.api.test_served import manifest
-from tests.kubernetes.binaries import WITHOUT, folder
 from tests.kubernetes.endpoint import Answer, Endpoint, until
 from tests.kubernetes.pair import CRDS, DEFINITIONS, JSON, kube_apiserver
 from tests.kubernetes.recording import OUTPUT, Made, Pass, read
@@ -97,10 +96,7 @@ def _recorded(tmp_path_factory: pytest.TempPathFactory) -> list[Pass]:
 
 
 @pytest.fixture(scope="module", name="server")
-def _server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    binaries = folder()
-    if binaries is None:
-        pytest.skip(WITHOUT)
+def _server(binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     if not PUBLISHED.is_dir():
         if os.environ.get("CI") == "true":
             pytest.fail(f"{PUBLISHED} has the definitions of the kinds that are composed, and is not there")

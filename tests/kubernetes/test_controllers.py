@@ -10,7 +10,7 @@ import asyncio
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -20,7 +20,6 @@ import pytest
 
 from modelplane.local.controllers.service import CONTROLLERS
 from modelplane.server.testing import running_server
-from tests.kubernetes.binaries import WITHOUT, folder
 from tests.kubernetes.plane import running_plane
 from tests.kubernetes.script import Played, play, topics
 from tests.kubernetes.tally import count
@@ -39,23 +38,28 @@ FLAGS: Final = {
 }
 
 
-class Listed(NamedTuple):
-    """A row of the page: which cases, where after which step, and why; with wildcards."""
+class Row(NamedTuple):
+    """One of the page: which cases, where after any step, and why; with wildcards."""
 
     case: str
     where: str
     reason: str
 
-
-LISTED: Final = [Listed(*found) for found in _ROW.findall(PAGE.read_text())]
-
-
-def covers(row: Listed, case: str, where: str) -> bool:
-    return fnmatchcase(case, row.case) and fnmatchcase(where.partition(":")[2], row.where.replace("[", "[[]"))
+    def covers(self, case: str, where: str) -> bool:
+        return fnmatchcase(case, self.case) and fnmatchcase(where.partition(":")[2], self.where.replace("[", "[[]"))
 
 
-def allowed(case: str, where: str) -> bool:
-    return any(covers(row, case, where) for row in LISTED)
+class Page(tuple[Row, ...]):
+    """All rows."""
+
+    def allows(self, case: str, where: str) -> bool:
+        return any(row.covers(case, where) for row in self)
+
+    def lacks(self, case: str, found: Collection[str]) -> list[Row]:
+        return [row for row in self if row.case == case and not any(row.covers(case, where) for where in found)]
+
+
+LISTED: Final = Page(Row(*found) for found in _ROW.findall(PAGE.read_text()))
 
 
 @contextmanager
@@ -73,13 +77,10 @@ def our_cluster(root: Path) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Played]:
-    binaries = folder()
-    if binaries is None:
-        pytest.skip(WITHOUT)
+def played(binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Played]:
     root = tmp_path_factory.mktemp("controllers")
     with running_plane(binaries, root / "real", "controller_manager", flags=FLAGS) as plane, our_cluster(root) as ours:
-        return asyncio.run(play(ours, plane.kubeconfig, allowed))
+        return asyncio.run(play(ours, plane.kubeconfig, LISTED))
 
 
 @pytest.mark.timeout(600)
@@ -90,12 +91,11 @@ def test_both_leave_the_same_objects(case: str, played: Mapping[str, Played]) ->
     count("cases")
     count("states compared", outcome.compared)
     count("places that differ, all listed with a reason", len(outcome.found))
-    unlisted = {where: both for where, both in outcome.found.items() if not allowed(case, where)}
+    unlisted = {where: both for where, both in outcome.found.items() if not LISTED.allows(case, where)}
     assert not unlisted, "\n" + "\n".join(
         f"step {where}\n  ours: {one!r}\n  real: {other!r}" for where, (one, other) in unlisted.items()
     )
-    rows = [row for row in LISTED if row.case == case]
-    stale = [row for row in rows if not any(covers(row, case, where) for where in outcome.found)]
+    stale = LISTED.lacks(case, outcome.found)
     assert not stale, f"no longer differs: take {stale} out of {PAGE.name}"
 
 
@@ -104,8 +104,8 @@ def test_every_listed_divergence_names_a_case_or_all_of_a_topic() -> None:
 
 
 @pytest.mark.parametrize("row", [row for row in LISTED if "*" in row.case], ids=lambda row: f"{row.case} {row.where}")
-def test_what_is_listed_for_many_cases_still_differs_in_one(row: Listed, played: Mapping[str, Played]) -> None:
-    assert any(covers(row, case, where) for case, outcome in played.items() for where in outcome.found)
+def test_what_is_listed_for_many_cases_still_differs_in_one(row: Row, played: Mapping[str, Played]) -> None:
+    assert any(row.covers(case, where) for case, outcome in played.items() for where in outcome.found)
 
 
 def test_names_of_cases_are_good_for_namespaces() -> None:

@@ -8,14 +8,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 import yaml
 
 from modelplane.api.meta import Object, condition_of
 from tests.kubernetes import namespace
-from tests.kubernetes.binaries import WITHOUT, folder
-from tests.kubernetes.binaries import helm as helm_binary
 from tests.kubernetes.endpoint import until
 from tests.kubernetes.installed import (
     ACCOUNT,
@@ -49,13 +48,10 @@ pytestmark = [pytest.mark.namespace, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    binaries, helm_at = folder(), helm_binary()
-    if binaries is None or helm_at is None:
-        pytest.skip(WITHOUT)
+def site(binaries: Path, helm_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     if why := namespace.possible():
         pytest.skip(why)
-    with running_site(binaries, helm_at, tmp_path_factory.mktemp("site")) as found:
+    with running_site(binaries, helm_binary, tmp_path_factory.mktemp("site")) as found:
         yield found
 
 

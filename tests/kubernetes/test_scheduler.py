@@ -10,11 +10,11 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 import pytest
 
-from tests.kubernetes.binaries import WITHOUT, folder
 from tests.kubernetes.blind import BLIND, Blind, decide
 from tests.kubernetes.clusters import cluster
 from tests.kubernetes.judge import faults, timeless
@@ -36,10 +36,7 @@ def seeds() -> range:
 
 
 @pytest.fixture(scope="module")
-def decided(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Decision]:
-    binaries = folder()
-    if binaries is None:
-        pytest.skip(WITHOUT)
+def decided(binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Sequence[Decision]:
     with running_plane(binaries, tmp_path_factory.mktemp("plane"), "scheduler", flags=FLAGS) as plane:
         return asyncio.run(decisions(plane.kubeconfig, [cluster(seed) for seed in seeds()]))
 
