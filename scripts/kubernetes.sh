@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the control plane that judges ours: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, and helm, from Go modules.
 #
-# Prints nothing when the binaries are there. They go to a cache outside the tree, one folder per version; each gets there in one
+# Does nothing when the binaries are there. They go to a cache outside the tree, one folder per version; each gets there in one
 # step, so that a broken build never looks complete, and a cache that lacks one gets that one. Other versions than that of
 # tests/kubernetes/go.mod (1.34.x, 1.35.x) get etcd and kube-apiserver only, from a go.mod that is written on the way.
 set -euo pipefail
@@ -18,7 +18,11 @@ missing=()
 for binary in "${wanted[@]}"; do
   test -x "$target/$binary" || missing+=("$binary")
 done
-test ${#missing[@]} -gt 0 || exit 0
+ready() { echo "Kubernetes $version is in $target"; }
+if [ ${#missing[@]} -eq 0 ]; then
+  ready
+  exit 0
+fi
 if ! command -v go >/dev/null; then
   echo "Kubernetes $version is built with Go 1.26 or newer, and there is no 'go' in PATH; install it from https://go.dev/dl/" >&2
   exit 1
@@ -63,3 +67,4 @@ for binary in "${missing[@]}"; do
   cp "$scratch/$binary" "$target/.$binary.partial.$$"
   mv -T "$target/.$binary.partial.$$" "$target/$binary"
 done
+ready

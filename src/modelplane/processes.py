@@ -131,31 +131,52 @@ async def keep(
     record: Path,
     changed: Callable[[Record | None], None],
     env: Mapping[str, str] | None = None,
+    name: str = "",
     restarts: Restarts = USUAL,
 ) -> None:
     """Keep a process running until cancelled: adopt the recorded one, start it, start it again when it ends.
 
-    ``changed`` hears of every start (the process) and of every end (None). A recorded process with another command is replaced.
+    ``changed`` hears of every start (the process) and of every end (None), and one that cannot be started has ended. A recorded
+    process with another command is replaced. ``name`` is what the log calls it.
     """
+    name = name or record.stem
     delay = restarts.first
     while True:
         running = recall(record)
         if running is not None and running.argv != tuple(argv):
             await stop(running)
             running = None
-        if running is None:
-            running = spawn(argv, log=log, env=env)
-            remember(record, running)
         began = time.monotonic()
-        changed(running)
-        await ended(running)
-        changed(None)
-        lived = time.monotonic() - began
-        logger.warning("%s ended after %.1f s; starting it again; its log is %s", record.stem, lived, log)
-        if lived > restarts.steady:
-            delay = restarts.first
+        try:
+            if running is None:
+                running = await _started(argv, log, record, env)
+        except OSError as error:
+            changed(None)
+            why = f"{error.filename or argv[0]}: {error.strerror}"
+            logger.warning("%s cannot be started, which is tried again: %s", name, why)
+            with contextlib.suppress(OSError), log.open("a") as said:
+                said.write(f"{name} cannot be started: {why}\n")
+        else:
+            changed(running)
+            await ended(running)
+            changed(None)
+            lived = time.monotonic() - began
+            logger.warning("%s ended after %.1f s; starting it again; its log is %s", name, lived, log)
+            if lived > restarts.steady:
+                delay = restarts.first
         await asyncio.sleep(delay)
         delay = min(delay * 2, restarts.longest)
+
+
+async def _started(argv: Sequence[str], log: Path, record: Path, env: Mapping[str, str] | None) -> Record:
+    """Raises OSError, and then nothing runs: one that nobody remembers would be started twice."""
+    running = spawn(argv, log=log, env=env)
+    try:
+        remember(record, running)
+    except OSError:
+        await stop(running)
+        raise
+    return running
 
 
 async def stop(record: Record, *, grace: float = 5.0) -> bool:

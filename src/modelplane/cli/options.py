@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Coroutine
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import click
 from click.core import ParameterSource
 
+from modelplane import processes
 from modelplane.errors import ModelplaneError, NotFound, Unreachable
 from modelplane.local.layout import Layout, default_data_dir
 
@@ -87,11 +89,26 @@ def control_client(data_dir: Path, kubeconfig: Path | None) -> Client:
     if listed and kubeconfig is None and not _given("data_dir") and not layout.running():
         return Client(Kubeconfig.listed(listed), user_agent="modelplane-cli")
     path = kubeconfig or layout.kubeconfig
+    if kubeconfig is None:
+        _inside(layout)
     if not path.exists():
         raise click.ClickException(
             f"{path} does not exist; start a local fleet with `modelplane up`, or give --kubeconfig or $KUBECONFIG"
         )
     return Client(Kubeconfig.load(path), user_agent="modelplane-cli")
+
+
+def _inside(layout: Layout) -> None:
+    """End the command outside the network that the fleet of a directory runs in, with how it is reached."""
+    from modelplane.local import network, origin
+
+    if origin.of(layout) in (None, origin.EMBEDDED) or network.inside() or processes.recall(layout.supervisor) is None:
+        return
+    root = shlex.quote(str(layout.root))
+    raise click.ClickException(
+        f"this fleet runs on real Kubernetes in a network of its own, and is reached from `modelplane shell` alone: run"
+        f" `modelplane shell --data-dir {root} -- {shlex.join(['modelplane', *sys.argv[1:]])}`"
+    )
 
 
 def _given(parameter: str) -> bool:

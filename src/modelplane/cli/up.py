@@ -116,14 +116,15 @@ async def _detached(layout: Layout, fleet_file: Path | None, kubernetes: Path | 
 
 async def _passed_on(record: processes.Record, log: Path) -> None:
     """Print the lines of a starting fleet as they come; return when it is up."""
-    shown = 0
+    shown, failed = 0, False
     while True:
         lines = log.read_text().splitlines(keepends=True)
         for line in lines[shown:]:
             if not line.endswith("\n"):
                 break
             shown += 1
-            say(line, nl=False)
+            failed = failed or line.startswith("Error: ")
+            say(line, nl=False, err=failed)
             if line.startswith((_REACH, _EXPORT)):
                 return
         if not record.alive:

@@ -171,7 +171,10 @@ def _notes(traefik: Traefik, host: Host) -> tuple[Event, ...]:
     pool = _address_pool(traefik)
     if pool is None or not host.simulated:
         return ()
-    message = f"the address pool {pool} has no meaning on this host: the front door listens on this machine's loopback"
+    message = (
+        f"the address pool {pool} has no meaning on this host: the front door listens on this machine alone, at the address in"
+        " the status"
+    )
     return (Event(type="Normal", reason="BuiltIn", message=message),)
 
 

@@ -77,6 +77,7 @@ class LocalFleet:
         serves = asyncio.Event()
         clusters = (self._start_cluster(c) for c in self.fleet.clusters)
         await asyncio.gather(self._start_control(serves), self._start_gateway(serves, asyncio.gather(*clusters)))
+        self.supervisor.judge()
 
     async def _start_gateway(self, serves: asyncio.Event, clusters: Awaitable[object]) -> None:
         """Once every API server answers; the operator may still be on its way."""

@@ -11,11 +11,15 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from modelplane import processes
 from modelplane.errors import PermanentError
+
+HOPELESS: Final = 3
+"""Ends after which a start has failed."""
 
 
 class Unit(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +65,7 @@ class Supervisor:
             log=unit.log,
             record=unit.record,
             env=unit.env,
+            name=unit.name,
             changed=lambda record: self._changed(unit, record),
         )
         self._tasks[unit.name] = asyncio.create_task(keeping, name=f"unit {unit.name}")
@@ -71,11 +76,17 @@ class Supervisor:
         try:
             while not answered.done():
                 await asyncio.wait((answered,), timeout=0.1)
-                if self._deaths[unit.name] >= 3 or time.monotonic() > deadline:
+                if self._deaths[unit.name] >= HOPELESS or time.monotonic() > deadline:
                     raise UnitFailed(f"{unit.name} did not become ready; the end of {unit.log}:\n{tail(unit.log)}")
             await answered
         finally:
             answered.cancel()
+
+    def judge(self) -> None:
+        """Raises `UnitFailed` for a unit that keeps ending, as those do whose readiness nobody waited for."""
+        for name, unit in self._units.items():
+            if self._deaths[name] >= HOPELESS:
+                raise UnitFailed(f"{name} keeps ending; the end of {unit.log}:\n{tail(unit.log)}")
 
     def _changed(self, unit: Unit, record: processes.Record | None) -> None:
         if record is not None:
