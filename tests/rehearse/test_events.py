@@ -70,23 +70,59 @@ async def test_a_replica_that_has_lost_its_room_is_told_with_pool_and_nodes() ->
     assert "without room: pool default has 1 node, and replicas take 2" in event["message"]
 
 
+async def scaled(plane: Running, replicas: int) -> None:
+    (stored,) = (copy.deepcopy(one) for one in plane.api.all("ModelDeployment"))
+    stored["spec"]["replicas"] = replicas
+    await plane.api.put(stored)
+    await turned(plane)
+
+
 async def test_what_comes_back_after_it_was_well_is_counted_on_its_event() -> None:
     async with FakeApi() as api, running(api) as plane:
         await api.put(inference_cluster("east", pools={"default": 1}))
         await api.put(deployment("chat", 2))
         await plane.settled(lambda: told(api) == [("PartiallyScheduled", 1)])
+        await api.put(inference_cluster("east", pools={"default": 2}))
+        await plane.settled(lambda: told(api, "Normal")[-1:] == [("ReplicasCreated", 1)])
         for count in (2, 3):
-            await api.put(inference_cluster("east", pools={"default": 2}))
-            await plane.settled(lambda: len(api.all("ModelReplica")) == 2)
-            await turned(plane)
-            (stored,) = (copy.deepcopy(one) for one in api.all("ModelDeployment"))
-            stored["spec"]["replicas"] = count + 1
-            await api.put(stored)
+            await scaled(plane, 3)
             await plane.settled(lambda count=count: told(api) == [("PartiallyScheduled", count)])
-            stored = copy.deepcopy(stored)
-            stored["spec"]["replicas"] = 2
-            await api.put(stored)
-            await turned(plane)
+            await scaled(plane, 2)
+            await plane.settled(lambda count=count: told(api, "Normal")[-1:] == [("ReplicasCreated", count)])
+
+
+async def test_fewer_places_are_news_though_the_reason_is_the_same() -> None:
+    async with FakeApi() as api, running(api) as plane:
+        for name in ("east", "west"):
+            await api.put(inference_cluster(name, pools={"default": 1}))
+        await api.put(deployment("chat", 3))
+        await plane.settled(lambda: told(api) == [("PartiallyScheduled", 1)])
+        await api.put(inference_cluster("east", pools={"default": 1}, taints=["modelplane.ai/drain:NoExecute"]))
+        await plane.settled(lambda: told(api) == [("PartiallyScheduled", 1)] * 2)
+        lines = [event["message"] for event in api.all("Event") if event["type"] == "Warning"]
+        assert [line.partition(":")[0] for line in lines] == [
+            "2 of 3 replicas placed; 1 without a place",
+            "1 of 3 replicas placed; 2 without a place",
+        ]
+
+
+async def test_every_new_replica_is_told_and_that_a_shortfall_is_over() -> None:
+    """Else the last that `kubectl describe` shows is a warning which no longer holds."""
+    async with FakeApi() as api, running(api) as plane:
+        await api.put(inference_cluster("east", pools={"default": 1}))
+        await api.put(deployment("chat", 1))
+        await plane.settled(lambda: bool(told(api, "Normal")))
+        await scaled(plane, 2)
+        await plane.settled(lambda: told(api) == [("PartiallyScheduled", 1)])
+        await api.put(inference_cluster("west", pools={"default": 1}))
+        await plane.settled(lambda: ("ReplicasCreated", 1) in told(api, "Normal"))
+        await turned(plane, passes=2)
+        lines = [(event["reason"], event["message"]) for event in api.all("Event") if event["type"] == "Normal"]
+        assert lines == [
+            ("Scheduled", "1 replica on east"),
+            ("ReplicasCreated", "2 of 2 replicas placed."),
+            ("Scheduled", "1 replica on west"),
+        ]
 
 
 @pytest.mark.parametrize(

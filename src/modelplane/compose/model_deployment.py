@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from modelplane.api.meta import Condition, Object, Status
+from modelplane.api.meta import Condition, Object, Status, condition_of
 from modelplane.api.model_deployment import (
     KIND as KIND,
 )
@@ -100,7 +100,9 @@ def compose(xr: Object, world: World) -> Composition:
         children=children,
         status=_status(deployment, plan, plan.placed - len(unready)),
         conditions=(scheduled, replicas_ready, *said),
-        events=_events(deployment, plan, scheduled, said, world.observed),
+        events=_events(
+            deployment, plan, scheduled, said, condition_of(xr, ConditionType.REPLICAS_SCHEDULED), world.observed
+        ),
         ready=_ready(plan, scheduled, replicas_ready),
     )
 
@@ -210,8 +212,11 @@ def _events(
     plan: Plan,
     scheduled: Condition,
     said: Sequence[Condition],
+    before: Condition | None,
     observed: Mapping[str, Observed],
 ) -> list[Event]:
+    """A shortfall when its reason, the code of the nearest miss or the number of replicas changes; that it is over; and where new
+    replicas go."""
     quiet = (Reason.SCHEDULING, Reason.MODEL_CACHE_UNRESOLVED)
     events = [
         Event(type="Warning", reason=condition.reason, message=condition.message)
@@ -222,10 +227,18 @@ def _events(
         key = deployment.metadata.key
         ask = f"modelplane explain modeldeployment/{key.name} -n {key.namespace} has every cluster."
         message, code = notice(plan.headline(), () if plan.holding else plan.verdicts, plan.notes, more=ask)
-        events.append(Event(type="Warning", reason=scheduled.reason, message=message, cause=code or scheduled.reason))
-    unseen = _unseen(plan, observed)
-    if unseen and len(unseen) == len(plan.placements):
+        cause = f"{code or scheduled.reason} {plan.missing} {plan.held}"
+        events.append(Event(type="Warning", reason=scheduled.reason, message=message, cause=cause))
+    planned = plan.condition()
+    if (
+        planned.status is Status.TRUE
+        and before is not None
+        and before.status is Status.FALSE
+        and before.reason not in quiet
+    ):
+        events.append(Event(type="Normal", reason=planned.reason, message=planned.message, cause=planned.reason))
+    if unseen := _unseen(plan, observed):
         clusters = ", ".join(sorted({seat.cluster for seat in unseen}))
-        many = "1 replica" if len(unseen) == 1 else f"{len(unseen)} replicas"
-        events.append(Event(type="Normal", reason="Scheduled", message=f"{many} on {clusters}"))
+        message = f"{'1 replica' if len(unseen) == 1 else f'{len(unseen)} replicas'} on {clusters}"
+        events.append(Event(type="Normal", reason="Scheduled", message=message, cause=message))
     return events
