@@ -6,6 +6,7 @@ import asyncio
 import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +47,45 @@ def test_a_full_disk_is_said_in_one_line(arguments: list[str]) -> None:
     with open("/dev/full", "w") as full:
         code, told = run(arguments, stdout=full.fileno(), stderr=subprocess.PIPE)
     assert (code, told) == (1, "Error: the output cannot be written: No space left on device\n")
+
+
+def closed(stream: str, *arguments: str) -> tuple[int, str]:
+    """What a command says whose standard input (``<&-``) or output (``>&-``) was closed before it began, as some daemons do."""
+    command = ["sh", "-c", f'exec "$@" {stream}', "sh", sys.executable, "-m", "modelplane", *arguments]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stderr
+
+
+def test_output_that_was_closed_before_is_said_in_one_line() -> None:
+    assert closed(">&-", "match", "true", "--devices", DEVICES) == (
+        1,
+        "Error: the output cannot be written: Bad file descriptor\n",
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["plan", "-f", "-", "--snapshot", DEVICES], ["match", "true", "--devices", "-"], ["plan", "--snapshot", "-"]],
+    ids=" ".join,
+)
+def test_input_that_was_closed_before_is_said_in_one_line(arguments: list[str]) -> None:
+    assert closed("<&-", *arguments) == (1, "Error: - is standard input, which is closed; give a file\n")
+
+
+def test_a_command_that_is_interrupted_ends_as_a_shell_has_it() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "modelplane", "match", "true", "--devices", "-"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as reading:
+        assert reading.stdin is not None
+        assert reading.stderr is not None
+        # It reads by the time that it has emptied the pipe.
+        reading.stdin.write(b" " * 1_000_000)
+        reading.stdin.flush()
+        reading.send_signal(signal.SIGINT)
+        told = reading.stderr.read()
+    assert (reading.returncode, told) == (130, b"")
 
 
 @pytest.mark.parametrize("arguments", PRINTING, ids=lambda words: " ".join(map(os.path.basename, words)))

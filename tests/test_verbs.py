@@ -36,7 +36,7 @@ async def said(api: FakeApi, tmp_path: Path, *arguments: str) -> str:
         (["undrain", "nope"], "there is no InferenceCluster nope; there are: east, west"),
         (["chat", "ml-team/nope", "hi"], "there is no ModelService ml-team/nope; there are: ml-team/mock"),
         (["match", "true", "--cluster", "nope"], "there is no InferenceCluster nope; there are: east, west"),
-        (["drain", ""], "there is no InferenceCluster ; there are: east, west"),
+        (["drain", ""], "there is no InferenceCluster with an empty name; there are: east"),
         (["drain", "east/status"], "there is no InferenceCluster east/status; there are: east, west"),
         (["match", "true", "--cluster", "east?watch=true"], "there is no InferenceCluster east?watch=true; there are"),
         (["chat", "ml-team?x/mock", "hi"], "there is no ModelService ml-team?x/mock; there are: ml-team/mock"),

@@ -171,6 +171,29 @@ def test_a_device_that_no_driver_could_publish_is_refused_with_its_path(
     assert said in result.stderr, reason
 
 
+@pytest.mark.parametrize("name", ["", " ", "x\nGPU matches", "\x1b[2J"])
+def test_a_device_is_not_called_what_would_forge_an_answer(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "devices.json"
+    path.write_text(json.dumps({name: {"driver": "d"}}))
+    result = match("true", "--devices", str(path))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "a device needs a name of printable characters" in result.stderr
+
+
+@pytest.mark.parametrize("expression", ["true && (", "device.drivr", "true ? 1 : 'a'"])
+def test_every_fault_of_an_expression_is_told_as_kubernetes_tells_it(expression: str) -> None:
+    result = match(expression, "--devices", "-", "-o", "json", stdin="{}")
+    assert json.loads(result.stdout)["compileError"].startswith("compilation failed: ERROR: <input>:1:")
+
+
+def test_an_outcome_that_is_no_truth_value_is_an_error_of_its_device() -> None:
+    device = {"d": {"driver": "d", "attributes": {"x": {"int": 1}}}}
+    result = match('device.attributes["d"].x', "--devices", "-", "-o", "json", stdin=json.dumps(device))
+    assert json.loads(result.stdout) == {
+        "results": {"d": "error: CEL result of type int could not be converted to bool"}
+    }
+
+
 def test_every_fault_of_a_file_of_devices_is_told_up_to_a_bound(tmp_path: Path) -> None:
     path = tmp_path / "devices.json"
     bad = {"driver": "Not a driver", "atributes": {}, "capacity": {"m": "x"}}

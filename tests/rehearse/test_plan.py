@@ -77,6 +77,10 @@ def test_without_a_change_nothing_moves(tmp_path: Path) -> None:
 def test_a_drain_moves_what_is_there_and_says_why(tmp_path: Path) -> None:
     found = told(tmp_path, FLEET, "--drain", "east")
     assert changes(found) == ["moved ml/chat east west"]
+    gone, comes = found["changes"][0]["replaces"], found["changes"][0]["replica"]
+    assert gone == replica(CHAT, "east")["metadata"]["name"]
+    assert gone != comes
+    assert f"{gone} -> {comes}" in on(tmp_path, FLEET, "--drain", "east").stdout, "a person looks the old one up"
     assert found["changes"][0]["why"] == "cluster east has taint modelplane.ai/drain:NoExecute"
 
 
@@ -151,6 +155,22 @@ def test_added_clusters_take_what_waits(tmp_path: Path) -> None:
     found = told(tmp_path, fleet, "--add", file(tmp_path, inference_cluster("new")))
     assert changes(found) == ["placed ml/chat east", "placed ml/chat new"]
     assert found["notes"] == ["cluster new is new: taken to become Ready, with every node that it declares"]
+
+
+def test_what_cannot_be_known_of_a_change_is_said(tmp_path: Path) -> None:
+    east = _applied(inference_cluster("east"))
+    assert told(tmp_path, FLEET, "-f", file(tmp_path, east))["notes"] == [], "the same again"
+    east["spec"]["cluster"]["existing"] = {"secretRef": {"name": "other", "key": "kubeconfig"}}
+    found = told(tmp_path, FLEET, "-f", file(tmp_path, east))
+    assert found["notes"] == ["cluster east has another spec.cluster: taken to stay as ready as it is"]
+    elsewhere = deployment("chat", 0)
+    elsewhere["metadata"]["namespace"] = "other"
+    found = told(tmp_path, FLEET, "-f", file(tmp_path, elsewhere))
+    text = "nothing of namespace other is known here: an API server refuses objects of a namespace that does not exist"
+    assert found["notes"] == [text]
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}
+    found = told(tmp_path, FLEET, "-f", file(tmp_path, namespace, elsewhere))
+    assert found["notes"] == ["passed over: Namespace other (placement does not read it)"]
 
 
 def test_a_cluster_whose_class_is_not_there_takes_nothing(tmp_path: Path) -> None:
@@ -307,6 +327,7 @@ def test_folders_lists_and_standard_input_are_read_and_other_kinds_passed_over(t
         (["--lose", "east/default"], 1, "'east/default' is no name of a cluster"),
         (["--lose", "east", "east"], 1, "cluster east is lost in this rehearsal"),
         (["-f", "-", "--add", "-"], 1, "standard input, which can be read once"),
+        (["-f", "/dev/null"], 1, "no manifest in /dev/null; nothing to rehearse"),
         (["stray"], 1, "unexpected extra argument"),
         (["-f", "nowhere.yaml"], 1, "does not exist"),
         (["--lose", "east", "--drain", "east"], 1, "cluster east is lost in this rehearsal"),

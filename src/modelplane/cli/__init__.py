@@ -34,6 +34,9 @@ VERBS: Final = {
 }
 
 
+INTERRUPTED: Final = 130
+
+
 class _Verbs(click.Group):
     """Looks a verb's module up only when it is called, so that every command starts fast."""
 
@@ -61,8 +64,12 @@ class _Verbs(click.Group):
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with telling():
-            return super().invoke(ctx)
+        try:
+            with telling():
+                return super().invoke(ctx)
+        except KeyboardInterrupt:
+            # 128 and SIGINT, as a shell has it; click's own 1 is an answer of some verbs.
+            sys.exit(INTERRUPTED)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

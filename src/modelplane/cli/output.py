@@ -39,6 +39,9 @@ class Unwritten(click.ClickException):
 
 def say(text: str = "", *, nl: bool = True, err: bool = False) -> None:
     """Print. Raises Unwritten."""
+    if (sys.stderr if err else sys.stdout) is None:
+        # Closed before the command began, which click takes for a wish to be silent.
+        raise Unwritten(OSError(errno.EBADF, os.strerror(errno.EBADF)))
     with telling():
         try:
             click.echo(text, nl=nl, err=err)

@@ -74,7 +74,7 @@ FILE: Final = click.Path(exists=True, allow_dash=True, path_type=Path)
 @click.option("--scale", multiple=True, metavar="NS/NAME=N", help="Give a deployment so many replicas.")
 @click.option("--pool", "pools", multiple=True, metavar="CLUSTER/POOL=NODES", help="Give a pool so many nodes.")
 @options.snapshot
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @options.data_dir
 @options.kubeconfig
 def command(
@@ -100,8 +100,12 @@ def command(
     from modelplane.plan.edits import Edits, edited
     from modelplane.plan.whatif import rehearse
 
+    applied = (*files.read(add, ADDED), *files.read(manifests))
+    if (add or manifests) and not applied:
+        # A template that came out empty is no change that fits.
+        raise click.ClickException(f"no manifest in {', '.join(map(str, (*add, *manifests)))}; nothing to rehearse")
     edits = Edits(
-        manifests=(*files.read(add, ADDED), *files.read(manifests)),
+        manifests=applied,
         drain=_clusters(drain, "--drain"),
         lose=_clusters(lose, "--lose"),
         scale=_once(map(_scale, scale), "--scale"),
@@ -207,9 +211,8 @@ def _text(found: Rehearsal, taken: str) -> str:
     parts = ["\n".join(fold(f"note: {note}", width) for note in found.notes)]
     rows: list[Sequence[str]] = []
     for move in found.moves:
-        rows.append(
-            (str(move.kind), move.deployment, move.replica, move.source or "-", move.target or "-", move.why or "-")
-        )
+        replica = f"{move.replaces} -> {move.replica}" if move.replaces else move.replica
+        rows.append((str(move.kind), move.deployment, replica, move.source or "-", move.target or "-", move.why or "-"))
     parts.append(table(("CHANGE", "DEPLOYMENT", "REPLICA", "FROM", "TO", "WHY"), rows, width) or "Nothing moves.")
     changed = [fate for fate in found.fates if fate.before != fate.after or not fate.fits]
     counts = [(fate.deployment, str(fate.wanted), str(fate.before), str(fate.after), _state(fate)) for fate in changed]

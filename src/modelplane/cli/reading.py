@@ -54,4 +54,6 @@ def _standard_input() -> Iterable[bytes]:
     if meta.setdefault("modelplane.stdin", False):
         raise click.UsageError("- is standard input, which can be read once; give the other a file of its own")
     meta["modelplane.stdin"] = True
+    if sys.stdin is None:
+        raise click.ClickException("- is standard input, which is closed; give a file")
     return sys.stdin.buffer

@@ -60,7 +60,11 @@ def edited(scene: Scene, edits: Edits) -> Edited:
         why = _apply(made, manifest)
         if why:
             passed.setdefault((GVK.of(manifest).kind, why), []).append(str(Key.of(manifest)))
-    applied = [f"passed over: {kind} {', '.join(names)} ({why})" for (kind, why), names in passed.items()]
+    applied = [
+        f"nothing of namespace {namespace} is known here: an API server refuses objects of a namespace that does not exist"
+        for namespace in _unknown_namespaces(scene, edits.manifests)
+    ]
+    applied += [f"passed over: {kind} {', '.join(names)} ({why})" for (kind, why), names in passed.items()]
     touched = {(GVK.of(one), Key.of(one).name) for one in edits.manifests}
     for cluster in made.all(inference_cluster.KIND):
         classes = {pool.get("className") for pool in cluster["spec"].get("nodePools") or ()}
@@ -85,6 +89,14 @@ def edited(scene: Scene, edits: Edits) -> Edited:
     return Edited(made, (*applied, *notes), tuple(stranded))
 
 
+def _unknown_namespaces(scene: Scene, manifests: Sequence[Object]) -> list[str]:
+    """Namespaces of new objects which neither an object of the scene nor a manifest shows to be there."""
+    known = {Key.of(one).namespace for kind in _NAMESPACED for one in scene.all(kind)}
+    known |= {"default", *(one["metadata"]["name"] for one in manifests if one["kind"] == "Namespace")}
+    asked = {Key.of(one).namespace or "default" for one in manifests if GVK.of(one) in _NAMESPACED}
+    return sorted(asked - known)
+
+
 def _cluster(scene: Scene, name: str, lost: Sequence[str] = ()) -> Object:
     found = scene.get(inference_cluster.KIND, Key("", name))
     if name in lost and found is None:
@@ -99,7 +111,7 @@ def no_such(kind: str, name: str, known: Iterable[Key]) -> str:
     names = sorted(key.name if not key.namespace else str(key) for key in known)
     shown = names if len(names) <= NAMED else difflib.get_close_matches(name, names, NAMED, 0.0)
     more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
-    return f"there is no {kind} {name}; there are: {', '.join(shown) or 'none'}{more}"
+    return f"there is no {kind} {name or 'with an empty name'}; there are: {', '.join(shown) or 'none'}{more}"
 
 
 # --- manifests ----------------------------------------------------------------------------------------------------
@@ -160,6 +172,8 @@ def _publish(scene: Scene, before: Scene, cluster: Object, notes: list[str], str
             source = parsed.spec.cluster.source
             though = "" if source is Source.EXISTING else f", though this version provisions none of source {source}"
             notes.append(f"cluster {name} is new: taken to become Ready, with every node that it declares{though}")
+        elif inference_cluster.parse(old).spec.cluster != parsed.spec.cluster:
+            notes.append(f"cluster {name} has another spec.cluster: taken to stay as ready as it is")
     scene.put({**cluster, "status": status})
 
 

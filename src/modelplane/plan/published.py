@@ -26,6 +26,8 @@ _FIELDS: Final = frozenset(
 def faults(name: str, device: Any) -> Iterator[str]:
     """Everything about a device that could not be published."""
     here = f"$[{json.dumps(name, ensure_ascii=False)}]"
+    if not name.strip() or not name.isprintable():
+        yield f"{here}: a device needs a name of printable characters, which stands before its answer"
     if not isinstance(device, Mapping):
         yield f"{here}: device {name} is no object with a driver; give it one"
         return

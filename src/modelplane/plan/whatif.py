@@ -48,12 +48,13 @@ class Kind(StrEnum):
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
-    """One difference between now and then. A moved replica has both clusters and its new name, and its pools where those are
-    another's of the same cluster."""
+    """One difference between now and then. A moved replica has both clusters, and its pools where those are another's of the same
+    cluster. On another cluster it has another name: ``replica``, and ``replaces`` is the one that goes."""
 
     kind: Kind
     deployment: str
     replica: str
+    replaces: str = ""
     source: str = ""
     target: str = ""
     why: str = ""
@@ -101,6 +102,7 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
                     "change": str(move.kind),
                     "deployment": move.deployment,
                     "replica": move.replica,
+                    "replaces": move.replaces,
                     "from": move.source,
                     "to": move.target,
                     "why": move.why,
@@ -328,6 +330,7 @@ def _moves(key: Key, had: list[Replica], has: list[Replica], settling: _Settling
                     kind=Kind.MOVED,
                     deployment=str(key),
                     replica=target.key.name,
+                    replaces=one.key.name,
                     source=one.cluster,
                     target=target.cluster,
                     why=why,

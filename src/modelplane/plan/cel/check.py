@@ -66,7 +66,7 @@ def check(source: Source, node: Node, variables: Mapping[str, Type], without: Co
     result = checker.visit(node)
     if checker.issues:
         issues = sorted(checker.issues, key=lambda issue: (issue.line, issue.column))
-        raise CelError(source, issues, "compilation failed: ")
+        raise CelError(source, issues)
     checker.settle()
     return checker.inference.resolved(result, final=True)
 

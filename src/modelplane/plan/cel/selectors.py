@@ -15,7 +15,7 @@ from modelplane.errors import PermanentError
 from modelplane.plan.cel.program import Program
 from modelplane.plan.cel.syntax import CelError, Fault, Issue
 from modelplane.plan.cel.types import ANY, BOOL, DYN, QUANTITY, STRING, Type, map_of
-from modelplane.plan.cel.values import DefaultMap, Value
+from modelplane.plan.cel.values import DefaultMap, Value, type_name
 from modelplane.plan.quantity import QuantityError, parse_quantity
 from modelplane.plan.semver import SemverError, parse_semver
 
@@ -114,7 +114,7 @@ class Selector:
             return MATCH
         if value is False:
             return NO_MATCH
-        return Error(f"the result is a {type(value).__name__}, not a bool")
+        return Error(f"CEL result of type {type_name(value)} could not be converted to bool")
 
     def matches(self, device: BoundDevice) -> bool:
         """Whether the device satisfies the selector; an error counts as not."""

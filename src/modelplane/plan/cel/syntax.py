@@ -164,7 +164,7 @@ class Source:
 class CelError(ValueError):
     """The text does not compile: one issue or more, with their positions."""
 
-    def __init__(self, source: Source, issues: list[Issue], prefix: str = "") -> None:
+    def __init__(self, source: Source, issues: list[Issue], prefix: str = "compilation failed: ") -> None:
         self.issues = tuple(issues)
         super().__init__(prefix + "\n".join(source.render(issue) for issue in issues))
 

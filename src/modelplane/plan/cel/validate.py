@@ -50,7 +50,7 @@ def validate(source: Source, tree: Node) -> None:
             issues += [source.issue(fault[0].at, fault[1])] if fault else []
     issues += _mixed(source, tree)
     if issues:
-        raise CelError(source, issues, "compilation failed: ")
+        raise CelError(source, issues)
 
 
 def _mixed(source: Source, node: Node) -> Iterator[Issue]:
