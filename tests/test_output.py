@@ -6,7 +6,6 @@ import asyncio
 import errno
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +14,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from modelplane.cli import main
+from modelplane.cli import main, reading
 from modelplane.cli.options import run as run_work
 from modelplane.cli.output import BROKEN_PIPE
 from modelplane.errors import InvalidKubeconfig
@@ -72,20 +71,13 @@ def test_input_that_was_closed_before_is_said_in_one_line(arguments: list[str]) 
     assert closed("<&-", *arguments) == (1, "Error: - is standard input, which is closed; give a file\n")
 
 
-def test_a_command_that_is_interrupted_ends_as_a_shell_has_it() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-m", "modelplane", "match", "true", "--devices", "-"],
-        stdin=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as reading:
-        assert reading.stdin is not None
-        assert reading.stderr is not None
-        # It reads by the time that it has emptied the pipe.
-        reading.stdin.write(b" " * 1_000_000)
-        reading.stdin.flush()
-        reading.send_signal(signal.SIGINT)
-        told = reading.stderr.read()
-    assert (reading.returncode, told) == (130, b"")
+def test_a_command_that_is_interrupted_ends_as_a_shell_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> bytes:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reading, "everything", interrupted)
+    done = CliRunner().invoke(main, ["match", "true", "--devices", "-"])
+    assert (done.exit_code, done.output) == (130, "")
 
 
 @pytest.mark.parametrize("arguments", PRINTING, ids=lambda words: " ".join(map(os.path.basename, words)))
