@@ -152,7 +152,7 @@ async def keep(
                 running = await _started(argv, log, record, env)
         except OSError as error:
             changed(None)
-            why = f"{error.filename or argv[0]}: {error.strerror}"
+            why = f"{error.filename or argv[0]}: {error.strerror or error}"
             logger.warning("%s cannot be started, which is tried again: %s", name, why)
             with contextlib.suppress(OSError), log.open("a") as said:
                 said.write(f"{name} cannot be started: {why}\n")

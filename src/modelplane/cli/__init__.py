@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from modelplane.cli.output import telling
+from modelplane.cli.output import INTERRUPTED, telling
 
 VERBS: Final = {
     "apiserver": "Serve the Kubernetes API from a data directory.",
@@ -32,9 +32,6 @@ VERBS: Final = {
     "undrain": "Let replicas come back to a cluster.",
     "up": "Start a local fleet and leave it running.",
 }
-
-
-INTERRUPTED: Final = 130
 
 
 class _Verbs(click.Group):
@@ -68,7 +65,7 @@ class _Verbs(click.Group):
             with telling():
                 return super().invoke(ctx)
         except KeyboardInterrupt:
-            # 128 and SIGINT, as a shell has it; click's own 1 is an answer of some verbs.
+            # Click's own 1 is an answer of some verbs.
             sys.exit(INTERRUPTED)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from modelplane.cli import extra, options
-from modelplane.cli.output import say
+from modelplane.cli.output import INTERRUPTED, say
 
 
 @click.command()
@@ -47,6 +47,6 @@ async def _demo(root: Path, kubernetes: Path | None) -> None:
         await tour
     except asyncio.CancelledError:
         say("\ninterrupted; stopping every process")
-        raise SystemExit(130) from None
+        raise SystemExit(INTERRUPTED) from None
     finally:
         await asyncio.shield(local.stop())

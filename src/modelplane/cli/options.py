@@ -163,8 +163,6 @@ def run(work: Coroutine[object, object, T]) -> T:
         raise click.ClickException(f"{error}{hint}") from error
     except (ModelplaneError, OSError) as error:
         raise click.ClickException(str(error)) from error
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
 
 
 def _first(error: BaseException) -> BaseException:

@@ -18,6 +18,8 @@ from typing import Any, Final
 
 import click
 
+INTERRUPTED: Final = 130
+"""128 and SIGINT."""
 BROKEN_PIPE: Final = 141
 """128 and SIGPIPE: what a shell gives for a process that wrote to a closed pipe."""
 

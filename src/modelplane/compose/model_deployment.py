@@ -229,14 +229,10 @@ def _events(
         message, code = notice(plan.headline(), () if plan.holding else plan.verdicts, plan.notes, more=ask)
         cause = f"{code or scheduled.reason} {plan.missing} {plan.held}"
         events.append(Event(type="Warning", reason=scheduled.reason, message=message, cause=cause))
-    planned = plan.condition()
-    if (
-        planned.status is Status.TRUE
-        and before is not None
-        and before.status is Status.FALSE
-        and before.reason not in quiet
-    ):
-        events.append(Event(type="Normal", reason=planned.reason, message=planned.message, cause=planned.reason))
+    short = before is not None and before.status is Status.FALSE and before.reason not in quiet
+    if short and (plan.complete or not plan.wanted):
+        over = plan.condition()
+        events.append(Event(type="Normal", reason=over.reason, message=over.message, cause=over.reason))
     if unseen := _unseen(plan, observed):
         clusters = ", ".join(sorted({seat.cluster for seat in unseen}))
         message = f"{'1 replica' if len(unseen) == 1 else f'{len(unseen)} replicas'} on {clusters}"
